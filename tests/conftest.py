@@ -134,10 +134,10 @@ def _designs_of_this_run() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _public_databases_used_again() -> Iterator[None]:
-    from tests.public_databases import shared_engine  # the package looks whether to check locks
+    from tests.public_databases import use_again  # the package looks whether to check locks
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallyveil.rewriter.engine.public_database._shared_engine", shared_engine)
+        use_again(patch)
         yield
 
 

@@ -1,4 +1,4 @@
-"""The public databases of gates that are gone serve gates over other domains.
+"""The public databases of gates that are gone serve gates over other domains and public tables.
 
 Opening one and defining its macros takes most of the time of opening a gate, and the tests open
 thousands. One that was replaced, since a statement had broken it, is not used again.
@@ -6,51 +6,77 @@ thousands. One that was replaced, since a statement had broken it, is not used a
 
 from __future__ import annotations
 
-import functools
+import threading
 import weakref
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 import duckdb
+import pyarrow as pa
+import pytest
 
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.engine import public_database
 from tallyveil.rewriter.engine.public_cursor import Engine
 
-__all__ = ["shared_engine"]
+__all__ = ["use_again"]
 
 _free: defaultdict[str, list[duckdb.DuckDBPyConnection]] = defaultdict(list)
-_opened, _held = public_database._opened, public_database._shared_engine.cache_parameters()
+_opened = public_database._opened
 
 
-@functools.lru_cache(**_held)
-def shared_engine(domains: tuple[Domain, ...], memory_limit: str) -> Engine:
-    """As `public_database._shared_engine`."""
-    made: list[duckdb.DuckDBPyConnection] = []
+class _Last(threading.local):
+    """What this thread opened last, and the pool that it is of."""
 
-    def opened() -> duckdb.DuckDBPyConnection:
-        again = None if made else _emptied(memory_limit)
-        made.append(again or _opened(domains, {}, memory_limit))
-        if again is not None:
-            for domain in domains:
-                for attribute in domain.attributes:
-                    public_database._create_domain_table(again, domain, attribute)
-        return made[-1].cursor()
-
-    engine = Engine(opened)
-    weakref.finalize(engine, _freed, made, memory_limit)  # whoever has a cursor has the engine
-    return engine
+    connection: duckdb.DuckDBPyConnection
+    pool: list[duckdb.DuckDBPyConnection]
 
 
-def _freed(made: list[duckdb.DuckDBPyConnection], memory_limit: str) -> None:
+_last = _Last()
+
+
+class _Engine(Engine):
+    def __init__(self, opened: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        made: list[duckdb.DuckDBPyConnection] = []
+
+        def noted() -> duckdb.DuckDBPyConnection:
+            cursor = opened()
+            made.append(_last.connection)
+            return cursor
+
+        super().__init__(noted)
+        weakref.finalize(self, _freed, made, _last.pool)  # whoever has a cursor has the engine
+
+
+def _freed(
+    made: Sequence[duckdb.DuckDBPyConnection], pool: list[duckdb.DuckDBPyConnection]
+) -> None:
     if len(made) == 1:
-        _free[memory_limit].append(made[0])
+        pool += made
 
 
-def _emptied(memory_limit: str) -> duckdb.DuckDBPyConnection | None:
-    if not _free[memory_limit]:
-        return None
-    found = _free[memory_limit].pop()
+def _from_pool(
+    domains: Sequence[Domain], public: Mapping[str, pa.Table], memory_limit: str
+) -> duckdb.DuckDBPyConnection:
+    """As `public_database._opened`, with the settings made before the tables."""
+    _last.pool = _free[memory_limit]
+    try:
+        found = _last.connection = _last.pool.pop()
+    except IndexError:
+        _last.connection = _opened(domains, public, memory_limit)
+        return _last.connection.cursor()
     tables = found.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
     for (name,) in tables:
         found.execute(f'DROP TABLE "{name}"')
-    return found
+    for domain in domains:
+        for attribute in domain.attributes:
+            public_database._create_domain_table(found, domain, attribute)
+    for name, table in public.items():
+        own = public_database.public_table(name)
+        public_database._create(found, own, "SELECT * FROM __table", __table=table)
+    return found.cursor()
+
+
+def use_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(public_database, "Engine", _Engine)
+    patch.setattr(public_database, "_opened", _from_pool)

@@ -77,7 +77,7 @@ class People:
 
 def counted(connection: tallyveil.Connection) -> Counter[tuple[str, int]]:
     sql = "SELECT sex, place, count(*) FROM people GROUP BY sex, place"
-    return Counter({(sex, place): n for sex, place, n in connection.sql(sql).fetchall() if n})
+    return Counter({(sex, place): n for sex, place, n in connection.execute(sql).fetchall() if n})
 
 
 CELLS = list(itertools.product("FM", range(3)))

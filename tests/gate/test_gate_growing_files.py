@@ -48,7 +48,7 @@ def counted(visits: Visits, last: int) -> Counter[tuple[int, int]]:
         f" WHERE n BETWEEN 0 AND {last} GROUP BY ALL"
     )
     with duckdb.connect() as connection:
-        return Counter({(n, kind): count for n, kind, count in connection.sql(sql).fetchall()})
+        return Counter({(n, kind): count for n, kind, count in connection.execute(sql).fetchall()})
 
 
 @pytest.mark.parametrize(

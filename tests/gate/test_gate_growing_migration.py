@@ -139,7 +139,7 @@ def test_days_that_are_over_are_lifted_and_what_was_answered_stays(
     with visits.open("SET dp.epsilon = 0.5") as connection:
         connection.execute(total + change.asked)
         connection.execute("SET dp.source = history")
-        answers = connection.sql(total + change.asked).fetchall()
+        answers = connection.execute(total + change.asked).fetchall()
     sealed = {path.name: path.read_bytes() for path in _slices(visits)}
     visits.declare(kind=change.since, days=25)
     with pytest.raises(LedgerMismatch, match="belongs to another declaration"):
@@ -147,8 +147,8 @@ def test_days_that_are_over_are_lifted_and_what_was_answered_stays(
     assert "answers that are kept: 1" in " ".join(carry(visits))
     visits.fill([row for row in ROWS if row[0] > 2])  # closed days are not read again
     with visits.open("SET dp.source = history") as connection:
-        assert connection.sql(total + change.known).fetchall() == answers
-        ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+        assert connection.execute(total + change.known).fetchall() == answers
+        ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
         assert spent == 0.5
     visits.publish(4)
     assert sealed.items() <= {path.name: path.read_bytes() for path in _slices(visits)}.items()
@@ -156,7 +156,7 @@ def test_days_that_are_over_are_lifted_and_what_was_answered_stays(
     for _ in range(2):  # as published, and as read again
         with visits.open(EXACT) as connection:
             sql = f"SELECT day, {name}, count(*) FROM visits GROUP BY day, {name}"
-            counted = connection.sql(sql).fetchall()
+            counted = connection.execute(sql).fetchall()
         found = Counter({((d - FIRST).days, str(kind)): n for d, kind, n in counted if n})
         each = {n: change.over if n <= 2 else change.later for n in range(5)}
         wanted = Counter((n, kind) for n in range(5) for kind in each[n].split() if kind != "-")
@@ -174,18 +174,18 @@ def test_a_value_that_is_declared_again_has_not_lost_nothing(visits: Visits) -> 
     visits.declare(kind=three)
     visits.publish(1)
     with visits.open("SET dp.epsilon = 2") as connection:
-        known = connection.sql(west).fetchall()
+        known = connection.execute(west).fetchall()
     visits.declare(kind=two)
     carry(visits)
     visits.publish(2)
     visits.declare(kind=three)
     carry(visits)
     with visits.open("SET dp.source = history") as connection:
-        assert connection.sql(f"{west} AND day <= '{day(1)}'").fetchall() == known
+        assert connection.execute(f"{west} AND day <= '{day(1)}'").fetchall() == known
         connection.execute("SET dp.source = fresh")
         connection.execute("SET dp.epsilon = 3")
         connection.execute(west)
-        assert connection.sql("SELECT spent FROM dp.budget").fetchall() == [(5,)]
+        assert connection.execute("SELECT spent FROM dp.budget").fetchall() == [(5,)]
     assert counts(visits) == Counter({(n, kind): 1 for n in range(3) for kind in "nsw"})
 
 
@@ -260,21 +260,21 @@ def test_an_attribute_that_is_dropped_leaves_the_others(visits: Visits) -> None:
     visits.declare(unit=unit, data=data, kind=f"{KEPT}\n{more}")
     visits.publish(2)
     with visits.open() as connection:
-        known = connection.sql(units).fetchall()
+        known = connection.execute(units).fetchall()
         connection.execute("SELECT late, count(*) FROM visits GROUP BY late")
     visits.declare(unit=unit, data=data, kind=KEPT)
     lines = "; ".join(carry(visits))
     assert "late is no attribute any more" in lines
     assert "answers that are kept: 2" in lines
     with visits.open("SET dp.source = history") as connection:
-        assert connection.sql(units).fetchall() == known
+        assert connection.execute(units).fetchall() == known
         publish_due(connection._gate, dt.datetime(2026, 1, 7, tzinfo=dt.UTC))
-        assert connection.sql("SELECT max(through) FROM dp.versions").fetchall() == [(day(3),)]
+        assert connection.execute("SELECT max(through) FROM dp.versions").fetchall() == [(day(3),)]
         connection.execute("SET dp.source = auto")
         found = visits.counts(connection)
         each = {(n, k): 3 if k == "other" else 1 for n in range(4) for k in ("n", "s", "other")}
         assert found == each
-        assert connection.sql(units).fetchall() == [(3,)]
+        assert connection.execute(units).fetchall() == [(3,)]
     visits.declare(unit=unit, data=data, kind=f"{KEPT}\n{more}")
     with pytest.raises(FeatureNotSupported, match=r"attributes\.late is new"):
         carry(visits)
@@ -311,10 +311,10 @@ def test_plans_go_on(visits: Visits) -> None:
     visits.publish(3)
     with visits.open("SET dp.source = history") as connection:
         sql = "SELECT day, kind, count(*) FROM visits GROUP BY day, kind"
-        assert {n for *_, n in connection.sql(sql).fetchall()} == {1}
+        assert {n for *_, n in connection.execute(sql).fetchall()} == {1}
         total = "SELECT day, count(*) FROM visits GROUP BY day"
-        assert {n for _, n in connection.sql(total).fetchall()} == {2}
-        assert connection.sql("SELECT spent < 10 FROM dp.budget").fetchall() == [(True,)]
+        assert {n for _, n in connection.execute(total).fetchall()} == {2}
+        assert connection.execute("SELECT spent < 10 FROM dp.budget").fetchall() == [(True,)]
 
 
 PERSON = """
@@ -347,7 +347,7 @@ def test_views_over_it_stay_where_another_table_has_exact_counts(visits: Visits)
     assert [line for line in carry(visits) if line.endswith(":")] == ["visits:", "person:"]
     with visits.open() as connection:
         connection.execute("SELECT count(*) FROM late")
-        exact = connection.sql("SELECT ward, count(*) FROM wards GROUP BY ward").fetchall()
+        exact = connection.execute("SELECT ward, count(*) FROM wards GROUP BY ward").fetchall()
     assert dict(exact) == {"n": 16, "s": 16, "other": 48}
 
 
@@ -451,7 +451,7 @@ def test_losses_and_counts_over_any_migrations_and_versions(visits: Visits, seed
     )
     with visits.open("SET dp.source = fresh", f"SET dp.{unit} = 1e5") as connection:
         sql = "SELECT day, kind, count(*) FROM visits GROUP BY day, kind"
-        found_now = connection.sql(sql).fetchall()
+        found_now = connection.execute(sql).fetchall()
         assert Counter({((d - FIRST).days, str(k)): n for d, k, n in found_now if n}) == wanted
 
 
@@ -532,17 +532,17 @@ def test_a_value_that_is_counted_from_now_on_takes_no_answer_from_days_before(
     visits.declare(kind=before)
     visits.publish(3)
     with visits.open("SET dp.epsilon = 0.5") as connection:
-        _ = [connection.sql(sql).fetchall() for sql in TOTALS]
-        known = [connection.sql(sql).fetchall() for sql in TOTALS]
+        _ = [connection.execute(sql).fetchall() for sql in TOTALS]
+        known = [connection.execute(sql).fetchall() for sql in TOTALS]
     visits.declare(kind=since)
     carry(visits)
     for through in (None, 5):
         if through is not None:
             visits.publish(through)
         with visits.open("SET dp.source = history") as connection:
-            assert [connection.sql(sql).fetchall() for sql in TOTALS] == known
+            assert [connection.execute(sql).fetchall() for sql in TOTALS] == known
             none = f"SELECT count(*) FROM visits WHERE ({added}) AND day <= '2026-01-04'"
-            assert connection.sql(none).fetchall() == [(0,)]
+            assert connection.execute(none).fetchall() == [(0,)]
             assert "exact, from public facts; free" in connection.notices[-1].message
     with visits.open(EXACT) as connection:
         found = connection.sql(f"SELECT day, count(*) FROM visits WHERE {added} GROUP BY day")
@@ -557,7 +557,7 @@ def test_very_many_new_values_leave_a_table_that_can_be_asked(visits: Visits) ->
     carry(visits)
     visits.publish(5)
     with visits.open(EXACT) as connection:
-        ((every,),) = connection.sql("SELECT count(*) FROM visits").fetchall()
+        ((every,),) = connection.execute("SELECT count(*) FROM visits").fetchall()
         assert every == sum(n for n in visits.counts(connection).values() if n > 0) > 0
 
 
@@ -578,18 +578,18 @@ def test_a_plan_goes_on_over_values_that_are_counted_from_now_on(
     policy.write_text(policy.read_text() + plan)
     visits.publish(3)
     with visits.open("SET dp.source = history") as connection:
-        ((before,),) = connection.sql(year).fetchall()
+        ((before,),) = connection.execute(year).fetchall()
         assert before is not None
     visits.declare(kind=ward("n", "s", "w"), budget=budget)
     policy.write_text(policy.read_text() + plan)
     carry(visits)
     with visits.open("SET dp.source = history") as connection:
-        assert connection.sql(year).fetchall() == [(before,)]
+        assert connection.execute(year).fetchall() == [(before,)]
     visits.publish(5)
     with visits.open("SET dp.source = history") as connection:
-        ((since,),) = connection.sql(year).fetchall()
+        ((since,),) = connection.execute(year).fetchall()
         assert since is not None
-        by_day = connection.sql("SELECT day, count(*) FROM visits GROUP BY day").fetchall()
+        by_day = connection.execute("SELECT day, count(*) FROM visits GROUP BY day").fetchall()
         assert len(by_day) == 6
         assert all(n is not None for _, n in by_day)
 

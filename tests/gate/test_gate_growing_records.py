@@ -38,12 +38,12 @@ def test_a_day_that_makes_too_many_records_is_not_published(tmp_path: Path, unit
                     publish_due(connection._gate, dt.datetime(2026, 1, 4, 7, tzinfo=dt.UTC))
             assert visits.counts(connection) == before == visits.counts()
             versions = "SELECT version, through FROM dp.versions ORDER BY version"
-            assert connection.sql(versions).fetchall() == [(1, day(0)), (2, day(1))]
+            assert connection.execute(versions).fetchall() == [(1, day(0)), (2, day(1))]
         with pytest.MonkeyPatch.context() as patch:
             more = most + sum(n == 2 for n, *_ in rows)
             patch.setattr(slices, "MAX_RECORDS", more)
             publish_due(connection._gate, dt.datetime(2026, 1, 4, 7, tzinfo=dt.UTC))
-        assert connection.sql(versions).fetchall()[-1] == (3, day(2))
+        assert connection.execute(versions).fetchall()[-1] == (3, day(2))
         if unit == '"row"':
             own = Counter((n, kind) for n, kind, *_ in rows if n <= 2)
             assert visits.counts(connection) == visits.counts() == own

@@ -439,7 +439,7 @@ def test_counts_that_are_kept_in_files_are_over_joint_codes(tmp_path: Path) -> N
         with closing(Gate(since)) as gate:
             connection = tallyveil.Connection(gate, None)
             connection.execute("SET dp.epsilon = 2")
-            (count,) = connection.sql(f"{COUNT} WHERE sex = 'X' OR sex = 'F'").fetchall()[0]
+            (count,) = connection.execute(f"{COUNT} WHERE sex = 'X' OR sex = 'F'").fetchall()[0]
         true = "SELECT count(*) FROM people WHERE sex IN ('X', 'F')"
         ((truth,),) = world.source.execute(true).fetchall()
         assert abs(count - truth) < 60

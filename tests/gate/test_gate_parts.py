@@ -19,6 +19,7 @@ from tallyveil.gate import Gate
 from tallyveil.inference import DiscreteLaplaceLaw
 from tests.gate.asking import Connect, ask, spent
 from tests.gate.many_sessions import PATIENCE
+from tests.pairs import pairs
 
 AGES = {"age": {"range": [0, 99], "clamp": True}, "sex": {"values": ["F", "M"], "other": True}}
 STATES = {"state": {"values": ["AL", "AK", "WY"]}}
@@ -200,9 +201,10 @@ BY_AGE = "age // 20"
 UNEVEN = "CASE WHEN age < 18 THEN 0 WHEN age < 66 THEN 1 WHEN age < 99 THEN 2 ELSE 3 END"
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-@pytest.mark.parametrize("band", [BY_AGE, UNEVEN], ids=["even", "uneven"])
-@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(
+    ("declared", "band", "neighbours"),
+    pairs([EPSILON, RHO], [BY_AGE, UNEVEN], ["add_remove", "replace"]),
+)
 def test_noise_follows_the_bounds_of_groups_of_the_value_itself(
     connect: Connect, declared: dict[str, Any], band: str, neighbours: str
 ) -> None:

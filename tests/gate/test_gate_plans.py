@@ -38,7 +38,7 @@ def declare(visits: Visits, budget: str = "epsilon = 3", plan: str = "epsilon = 
 
 
 def numbers(connection: tallyveil.Connection) -> tuple[float, float]:
-    ((spent, remaining),) = connection.sql("SELECT spent, remaining FROM dp.budget").fetchall()
+    ((spent, remaining),) = connection.execute("SELECT spent, remaining FROM dp.budget").fetchall()
     return spent, remaining
 
 
@@ -54,7 +54,7 @@ def test_each_row_is_bought_once_when_its_days_are_over(
         visits.publish(through)
         visits.publish(through)
         with visits.open() as connection:
-            rows = connection.sql("SELECT sql, analyst FROM dp.history").fetchall()
+            rows = connection.execute("SELECT sql, analyst FROM dp.history").fetchall()
             ends = [int(sql.rpartition(" ")[2]) for sql, _ in rows]
             assert {analyst for _, analyst in rows} == {"plan board"}
             assert len({sql for sql, _ in rows}) == len(rows)
@@ -64,7 +64,7 @@ def test_each_row_is_bought_once_when_its_days_are_over(
             assert spent <= most
             assert remaining == 2  # is kept from nobody
             connection.execute("SET dp.source = history")
-            found = connection.sql(BY_DAY).fetchall()
+            found = connection.execute(BY_DAY).fetchall()
             assert len(found) == 3 * (through + 1)
             assert all(n is not None for *_, n in found)
 
@@ -101,7 +101,7 @@ def test_what_is_kept_for_a_plan_cannot_be_spent_by_others(visits: Visits) -> No
         assert refused.value.remaining == 0
     visits.publish(15)
     with visits.open("SET dp.source = history") as connection:
-        assert len(connection.sql(BY_DAY).fetchall()) == 3 * 16
+        assert len(connection.execute(BY_DAY).fetchall()) == 3 * 16
         assert numbers(connection)[0] <= 3
         rows = connection.sql("SELECT count(*) FROM dp.history WHERE analyst = 'plan board'")
         assert rows.fetchall() == [(16,)]
@@ -151,12 +151,12 @@ def test_a_row_whose_answer_was_lost_is_not_bought_again(
     assert said == {("visits", f"charged, and lost: {lost[0]}")}
     visits.publish(1)
     with visits.open("SET dp.source = history") as connection:
-        bought = connection.sql("SELECT sql FROM dp.history").fetchall()
+        bought = connection.execute("SELECT sql FROM dp.history").fetchall()
         assert len(bought) == 2
         first = f"SELECT count(*) FROM visits WHERE kind = 0 AND day = '{day(0)}'"
         second = f"SELECT count(*) FROM visits WHERE kind = 0 AND day = '{day(1)}'"
-        assert connection.sql(first).fetchall() == [(None,)]
-        assert connection.sql(second).fetchall() != [(None,)]
+        assert connection.execute(first).fetchall() == [(None,)]
+        assert connection.execute(second).fetchall() != [(None,)]
 
 
 def test_a_row_that_was_refused_is_tried_again(
@@ -178,7 +178,7 @@ def test_a_row_that_was_refused_is_tried_again(
     monkeypatch.setattr(Decision, "buy", buy)
     visits.publish(1)
     with visits.open() as connection:
-        bought = connection.sql("SELECT sql FROM dp.history ORDER BY charge_id").fetchall()
+        bought = connection.execute("SELECT sql FROM dp.history ORDER BY charge_id").fetchall()
         assert [sql[-5:] for (sql,) in bought] == ["day 2", "day 1"]
 
 

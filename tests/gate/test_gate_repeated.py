@@ -172,8 +172,7 @@ def test_narrow_intervals_are_reached_by_more_rows_than_have_laws(opened: Opened
     assert connection.execute(sql).notices[0].message.startswith("answered from history, free")
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("table", "first"), [*zip(TABLES, itertools.cycle([True, False]))])
 def test_the_rest_is_bought_beside_a_column_without_rows(
     opened: Opened, table: str, first: bool
 ) -> None:

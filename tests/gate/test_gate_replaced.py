@@ -53,7 +53,7 @@ def _rows(random: np.random.Generator, number: int) -> list[Row]:
 
 
 def _spent(connection: tallyveil.Connection) -> float:
-    ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+    ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
     return float(spent)
 
 
@@ -72,34 +72,34 @@ def test_a_version_counts_all_rows_as_they_are_then(people: People) -> None:
 def test_answers_are_about_their_own_version(people: People) -> None:
     people.publish(*((n, "F", 0) for n in range(40)))
     with people.open("SET dp.epsilon = 0.5") as connection:
-        before = connection.sql(BY_SEX).fetchall()
-        assert connection.sql(BY_SEX).fetchall() == before
+        before = connection.execute(BY_SEX).fetchall()
+        assert connection.execute(BY_SEX).fetchall() == before
         assert _spent(connection) == 0.5
         people.publish(*((n, "M", 0) for n in range(4000)))
-        after = connection.sql(BY_SEX).fetchall()
+        after = connection.execute(BY_SEX).fetchall()
         assert after != before
         assert "cost epsilon 0.5" in connection.notices[0].message
         assert "version 2, published on" in connection.notices[-1].message
         assert _spent(connection) == 1.0
-        versions = connection.sql("SELECT version, kind, through FROM dp.versions").fetchall()
+        versions = connection.execute("SELECT version, kind, through FROM dp.versions").fetchall()
         assert versions == [(1, "replace", None), (2, "replace", None)]
         for setting, found in (("version 1", before), ("version 2", after), ("", after)):
             connection.execute(f"SET dp.as_of = '{setting}'")
-            assert connection.sql(BY_SEX).fetchall() == found
+            assert connection.execute(BY_SEX).fetchall() == found
         connection.execute("SET dp.as_of = 'version 1'")
         unknown = "SELECT place, count(*) FROM people GROUP BY place"
-        assert {n for _, n in connection.sql(unknown).fetchall()} == {None}
+        assert {n for _, n in connection.execute(unknown).fetchall()} == {None}
         for setting, words in (("version 3", "no version 3"), ("2026-01-01", "before version 1")):
             connection.execute(f"SET dp.as_of = '{setting}'")
-            assert connection.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
+            assert connection.execute(BY_SEX).fetchall() == [("F", None), ("M", None)]
             assert words in connection.notices[0].message  # before how to buy
         connection.execute("SET dp.as_of = 'version 2'")  # the last one: nothing is bought either
-        assert {n for _, n in connection.sql(unknown).fetchall()} == {None}
+        assert {n for _, n in connection.execute(unknown).fetchall()} == {None}
         assert _spent(connection) == 1.0
     with people.open() as connection:  # in another process too
-        assert connection.sql(BY_SEX).fetchall() == after
+        assert connection.execute(BY_SEX).fetchall() == after
         connection.execute("SET dp.as_of = 'version 1'")
-        assert connection.sql(BY_SEX).fetchall() == before
+        assert connection.execute(BY_SEX).fetchall() == before
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_stays_the_same_of_a_unit_saves_budget(
                 connection.execute(
                     f"SELECT count(*) FROM people WHERE sex = '{sex}' AND place = {place}"
                 )
-            found = connection.sql("SELECT spent, exact FROM dp.budget").fetchall()
+            found = connection.execute("SELECT spent, exact FROM dp.budget").fetchall()
     assert found == [(spent, True)]
 
 
@@ -209,7 +209,7 @@ def test_nothing_is_charged_to_a_version_that_it_is_not_about(
             return sell(*given, **more)
 
         monkeypatch.setattr(gate.accountant, "sell", once_replaced)
-        ((found,),) = connection.sql(women).fetchall()
+        ((found,),) = connection.execute(women).fetchall()
         assert done
         assert found < 25  # of the version that is the last by then: about 0
         assert "version 2, published on" in connection.notices[-1].message
@@ -274,28 +274,28 @@ def test_what_was_known_at_a_moment_stays_as_it_was(people: People) -> None:
     people.publish(*_rows(np.random.default_rng(3), 400))
     both = "SELECT sex, place, count(*) FROM people GROUP BY sex, place ORDER BY sex, place"
     with people.open("SET dp.epsilon = 0.1") as chart, people.open("SET dp.epsilon = 1") as other:
-        first = chart.sql(BY_SEX).fetchall()
-        assert chart.sql("SHOW dp.as_of").fetchall() == [("",)]
+        first = chart.execute(BY_SEX).fetchall()
+        assert chart.execute("SHOW dp.as_of").fetchall() == [("",)]
         chart.execute("SET dp.as_of = 'now'")
-        ((moment,),) = chart.sql("SHOW dp.as_of").fetchall()
+        ((moment,),) = chart.execute("SHOW dp.as_of").fetchall()
         other.execute(both)
-        assert other.sql(BY_SEX).fetchall() != first
-        finer = other.sql(both).fetchall()
-        assert chart.sql(BY_SEX).fetchall() == first
-        assert {n for *_, n in chart.sql(both).fetchall()} == {None}
+        assert other.execute(BY_SEX).fetchall() != first
+        finer = other.execute(both).fetchall()
+        assert chart.execute(BY_SEX).fetchall() == first
+        assert {n for *_, n in chart.execute(both).fetchall()} == {None}
         other.execute(f"SET dp.as_of = '{moment}'")
         other.execute("SET dp.source = fresh")
-        assert other.sql(BY_SEX).fetchall() == first
+        assert other.execute(BY_SEX).fetchall() == first
         people.publish(*_rows(np.random.default_rng(4), 400))
-        assert chart.sql(BY_SEX).fetchall() == first
+        assert chart.execute(BY_SEX).fetchall() == first
         spent = _spent(chart)
         chart.execute("SET dp.as_of = 'version 1'")
-        assert chart.sql(both).fetchall() == finer
+        assert chart.execute(both).fetchall() == finer
         assert _spent(chart) == spent
     with people.open(f"SET dp.as_of = '{moment}'") as later:
-        assert later.sql(BY_SEX).fetchall() == first
+        assert later.execute(BY_SEX).fetchall() == first
         later.execute("SET dp.as_of = '2026-01-01 00:00:00'")
-        assert later.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
+        assert later.execute(BY_SEX).fetchall() == [("F", None), ("M", None)]
         for wrong in (
             "2999-01-01 00:00:00",
             "version x",
@@ -420,7 +420,7 @@ def test_a_server_publishes_at_the_time_that_is_declared(people: People) -> None
             (tomorrow, 2),
         ):
             publish_due(connection._gate, moment)
-            assert connection.sql(versions).fetchall() == [(number,)]
+            assert connection.execute(versions).fetchall() == [(number,)]
 
 
 def test_of_two_processes_one_publishes_at_the_declared_time(
@@ -440,7 +440,7 @@ def test_of_two_processes_one_publishes_at_the_declared_time(
 
 
 def _published(connection: tallyveil.Connection) -> dt.datetime:
-    ((time,),) = connection.sql("SELECT max(published) FROM dp.versions").fetchall()
+    ((time,),) = connection.execute("SELECT max(published) FROM dp.versions").fetchall()
     return time.replace(tzinfo=dt.UTC)
 
 
@@ -496,16 +496,16 @@ def test_statistics_and_shares_start_anew_with_each_version(people: People) -> N
     median = "SELECT median(place) FROM people"
     persons = "SELECT count(DISTINCT pid) FROM people"
     with people.open("SET dp.epsilon = 2", user="ann") as ann:
-        assert ann.sql(median).fetchall() == [(0,)]
+        assert ann.execute(median).fetchall() == [(0,)]
         people.publish(*((n, "F", 2) for n in range(500)))
-        ((found,),) = ann.sql(median).fetchall()
+        ((found,),) = ann.execute(median).fetchall()
         assert found == 2
-        own = ann.sql("SELECT spent FROM dp.budget WHERE analyst = 'ann'").fetchall()
+        own = ann.execute("SELECT spent FROM dp.budget WHERE analyst = 'ann'").fetchall()
         assert own == [(4,)]
         with pytest.raises(BudgetExceeded, match='share of analyst "ann"'):
             ann.sql(persons)
         ann.execute("SET dp.as_of = 'version 1'")
-        assert ann.sql(median).fetchall() == [(0,)]
+        assert ann.execute(median).fetchall() == [(0,)]
 
 
 def test_a_ledger_in_memory_has_its_version_too(people: People) -> None:
@@ -531,19 +531,19 @@ def test_a_summary_of_any_version_opens_to_the_same(
         with people.open("SET dp.epsilon = 1") as connection:
             for sql in (both, BY_SEX, both):
                 connection.execute(sql)
-            found[f"version {version}"] = connection.sql(BY_SEX).fetchall()
+            found[f"version {version}"] = connection.execute(BY_SEX).fetchall()
             spent = _spent(connection)
             if summary:
                 connection._gate.accountant.summarise(0)
     people.publish(*_rows(np.random.default_rng(9), 50))
     with people.open("SET dp.source = history") as connection:
         assert _spent(connection) == spent
-        assert connection.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
+        assert connection.execute(BY_SEX).fetchall() == [("F", None), ("M", None)]
         for version, answers in found.items():
             connection.execute(f"SET dp.as_of = '{version}'")
-            assert connection.sql(BY_SEX).fetchall() == answers
+            assert connection.execute(BY_SEX).fetchall() == answers
         connection._gate.accountant.summarise(0)
     with people.open() as connection:
         assert _spent(connection) == spent
         connection.execute("SET dp.as_of = 'version 2'")
-        assert connection.sql(BY_SEX).fetchall() == found["version 2"]
+        assert connection.execute(BY_SEX).fetchall() == found["version 2"]

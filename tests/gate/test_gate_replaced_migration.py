@@ -40,7 +40,7 @@ def people(tmp_path: Path) -> People:
 
 
 def _spent(connection: tallyveil.Connection) -> float:
-    ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+    ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
     return float(spent)
 
 
@@ -55,7 +55,7 @@ def test_fixed_rows_can_become_replaced_ones(people: People) -> None:
     women = "SELECT count(*) FROM people WHERE sex = 'F'"
     men = women.replace("'F'", "'M'")
     with people.open("SET dp.epsilon = 0.25") as connection:
-        ((before,),) = connection.sql(women).fetchall()
+        ((before,),) = connection.execute(women).fetchall()
         connection.execute(men)
         assert _spent(connection) == 0.25
     people.declare(budget="epsilon = 1")
@@ -66,11 +66,11 @@ def test_fixed_rows_can_become_replaced_ones(people: People) -> None:
     assert any("spent: 0.25 epsilon before, 0.25 epsilon after" in line for line in lines)
     assert any("answers that are kept: 2" in line for line in lines)
     with people.open("SET dp.epsilon = 0.25") as connection:
-        assert connection.sql("SELECT version FROM dp.versions").fetchall() == [(1,)]
+        assert connection.execute("SELECT version FROM dp.versions").fetchall() == [(1,)]
         connection.execute(men)
         assert _spent(connection) == 0.5  # of women who are men now
         connection.execute("SET dp.as_of = '2026-01-01'")
-        assert connection.sql(women).fetchall() == [(before,)]
+        assert connection.execute(women).fetchall() == [(before,)]
     people.publish((1, "F", 2))
     with people.open("SET dp.epsilon = 0.5") as connection:
         connection.execute(women)
@@ -82,7 +82,7 @@ def test_fixed_rows_can_become_replaced_ones(people: People) -> None:
 def test_the_next_version_can_be_read_from_elsewhere(people: People) -> None:
     people.publish((1, "F", 0))
     with people.open("SET dp.epsilon = 1") as connection:
-        before = connection.sql(BY_SEX).fetchall()
+        before = connection.execute(BY_SEX).fetchall()
     policy = people.folder / "policy.toml"
     (people.folder / "people.csv").rename(people.folder / "later.csv")
     text = policy.read_text().replace("people.csv", "later.csv")
@@ -91,7 +91,7 @@ def test_the_next_version_can_be_read_from_elsewhere(people: People) -> None:
         people.open()
     _migrated(people)
     with people.open() as connection:
-        assert connection.sql(BY_SEX).fetchall() == before
+        assert connection.execute(BY_SEX).fetchall() == before
     (people.folder / "later.csv").write_text("pid,sex,place\n1,M,1\n2,M,1\n")
     people.publish()
     assert people.counts() == {("M", 1): 2}
@@ -115,13 +115,13 @@ def test_a_typo_is_mended_in_the_next_version(people: People) -> None:
     assert "sex is another attribute now" in lines
     assert "A version is published when the policy is opened next" in lines
     with people.open("SET dp.epsilon = 0.5") as connection:
-        assert connection.sql("SELECT version FROM dp.versions").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT version FROM dp.versions").fetchall() == [(1,), (2,)]
         assert _spent(connection) == 1
-        assert [sex for sex, _ in connection.sql(BY_SEX).fetchall()] == ["F", "M", "other"]
+        assert [sex for sex, _ in connection.execute(BY_SEX).fetchall()] == ["F", "M", "other"]
         assert _spent(connection) == 1.5
         connection.execute("SET dp.as_of = 'version 1'")
-        assert None not in dict(connection.sql(BY_PLACE).fetchall()).values()
-        assert connection.sql(BY_SEX).fetchall() == [("F", None), ("M", None), ("other", None)]
+        assert None not in dict(connection.execute(BY_PLACE).fetchall()).values()
+        assert connection.execute(BY_SEX).fetchall() == [("F", None), ("M", None), ("other", None)]
     people.declare(attributes=MENDED)
     assert people.counts() == {("F", 0): 2, ("M", 1): 1, ("F", 2): 1}
 
@@ -168,7 +168,9 @@ def test_every_change_of_what_is_counted_is_carried_over(
             " GROUP BY ALL"
         )
         with people.open(EXACT, "SET dp.source = fresh") as connection:
-            found = connection.sql(f"SELECT {sql}, count(*) FROM people GROUP BY {sql}").fetchall()
+            found = connection.execute(
+                f"SELECT {sql}, count(*) FROM people GROUP BY {sql}"
+            ).fetchall()
             assert sorted(row for row in found if row[-1]) == sorted(expected.fetchall())
 
 
@@ -259,7 +261,7 @@ def test_what_was_migrated_with_fixed_rows_becomes_replaced(people: People) -> N
     with people.open("SET dp.epsilon = 1") as connection:
         assert _spent(connection) == 3
         connection.execute("SET dp.epsilon = 1000")
-        assert connection.sql(BY_SEX).fetchall() == [("F", 3), ("M", 1), ("other", 0)]
+        assert connection.execute(BY_SEX).fetchall() == [("F", 3), ("M", 1), ("other", 0)]
         assert _spent(connection) == 1003
 
 
@@ -276,7 +278,7 @@ def test_a_version_that_cannot_be_counted_leaves_the_ledger_as_it_was(people: Pe
             people.open()
     (people.folder / "away.csv").rename(file)
     with people.open() as connection:
-        assert connection.sql("SELECT max(version) FROM dp.versions").fetchall() == [(2,)]
+        assert connection.execute("SELECT max(version) FROM dp.versions").fetchall() == [(2,)]
         assert _spent(connection) == 1
 
 
@@ -324,7 +326,7 @@ def test_of_two_that_open_at_once_one_publishes(
 
     monkeypatch.setattr(Publisher, "publish", after_another)
     with people.open() as connection:
-        found = connection.sql("SELECT max(version) FROM dp.versions").fetchall()
+        found = connection.execute("SELECT max(version) FROM dp.versions").fetchall()
         assert found == [(1 if first else 2,)]
 
 

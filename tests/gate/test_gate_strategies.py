@@ -19,6 +19,7 @@ from tallyveil.gate.strategies.instead import FAMILIES
 from tests.gate.asking import spent
 from tests.gate.one_ledger import Open, on_one_ledger
 from tests.gate.test_gate_parts import loss, plan, released
+from tests.pairs import pairs
 
 ATTRIBUTES = {
     "a": {"range": [0, 3]},
@@ -59,6 +60,14 @@ GROUPED = (
 )
 EPSILON: dict[str, Any] = {"epsilon": 1000.0}
 RHO: dict[str, Any] = {"rho": 1000.0, "delta": 1e-9}
+BUDGETS = {"epsilon": EPSILON, "rho": RHO}
+STATEMENTS = {
+    "prefixes": PREFIXES,
+    "filters": FILTERS,
+    "three_way": THREE_WAY,
+    "cube": CUBE,
+    "grouped": GROUPED,
+}
 MEASURES = pytest.mark.parametrize("budget", [EPSILON, RHO], ids=["epsilon", "rho"])
 
 
@@ -105,15 +114,15 @@ def test_the_error_is_less_at_the_same_cost(
     assert all(row[at] <= worst * 1.01 for row in better)
 
 
-@MEASURES
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize(
-    "sql", [PREFIXES, THREE_WAY, GROUPED], ids=["prefixes", "three_way", "grouped"]
+    ("measure", "neighbours", "name"),
+    pairs(BUDGETS, ["add_remove", "replace"], ["prefixes", "three_way", "grouped"]),
 )
 def test_the_charge_is_the_loss_of_what_is_bought(
-    opened: Open, budget: dict[str, Any], neighbours: str, sql: str
+    opened: Open, measure: str, neighbours: str, name: str
 ) -> None:
     """Brute force over all cells, or all pairs of cells, of units with two rows."""
+    budget, sql = BUDGETS[measure], STATEMENTS[name]
     unit = {"privacy_unit": {"column": "i", "max_rows": 2}} if neighbours == "add_remove" else {}
     names = "abcde" if sql == THREE_WAY else "av"
     attributes = {name: ATTRIBUTES[name] for name in names}
@@ -122,7 +131,6 @@ def test_the_charge_is_the_loss_of_what_is_bought(
     connection.execute("SET dp.objective = total")
     assert "by strategy" in plan(connection, sql)
     connection.execute(sql).fetchall()
-    measure = next(iter(budget))
     cells = released(connection)
     if neighbours == "replace":
         moves = [one - other for one, other in itertools.combinations(cells, 2)]
@@ -133,15 +141,19 @@ def test_the_charge_is_the_loss_of_what_is_bought(
     assert spent(connection) <= 1 + 1e-9
 
 
-@MEASURES
 @pytest.mark.parametrize(
-    "sql",
-    [PREFIXES, FILTERS, THREE_WAY, CUBE, GROUPED],
-    ids=["prefixes", "filters", "three_way", "cube", "grouped"],
+    ("name", "measure"),
+    [
+        ("prefixes", "epsilon"),
+        ("filters", "rho"),
+        ("three_way", "epsilon"),
+        ("cube", "rho"),
+        ("grouped", "epsilon"),
+        ("grouped", "rho"),
+    ],
 )
-def test_another_process_answers_free_and_the_same(
-    opened: Open, budget: dict[str, Any], sql: str
-) -> None:
+def test_another_process_answers_free_and_the_same(opened: Open, name: str, measure: str) -> None:
+    budget, sql = BUDGETS[measure], STATEMENTS[name]
     first = opened(budget)
     found = first.execute(sql).fetchall()
     assert all(value is not None for row in found for value in row[-2:])
@@ -285,20 +297,20 @@ def test_rows_are_bought_as_asked_where_others_cannot_serve(
     assert (f"though other rows would have less noise: {why}" in text) == (why is not None)
 
 
-@MEASURES
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize(
-    "sql", [PREFIXES, FILTERS, GROUPED], ids=["prefixes", "filters", "grouped"]
+    ("measure", "neighbours", "name"),
+    pairs(BUDGETS, ["add_remove", "replace"], ["prefixes", "filters", "grouped"]),
 )
 def test_a_half_width_is_met_at_less_cost(
-    opened: Open, budget: dict[str, Any], neighbours: str, sql: str
+    opened: Open, measure: str, neighbours: str, name: str
 ) -> None:
     """The charge is the loss of what is bought, by brute force over all cells or pairs of them."""
+    budget, sql = BUDGETS[measure], STATEMENTS[name]
     names = "av" if sql == GROUPED else "v"
     attributes = {name: ATTRIBUTES[name] for name in names}
     connection = opened(budget, neighbours=neighbours, attributes=attributes)
     connection.execute("SET dp.half_width = 40")
-    text, measure = plan(connection, sql), next(iter(budget))
+    text = plan(connection, sql)
     found = connection.execute(sql)
     assert "of that as asked, by strategy ordered" in text
     assert re.search(
@@ -351,16 +363,16 @@ def test_a_little_budget_is_refused_without_a_charge(opened: Open) -> None:
     assert spent(connection) == 0
 
 
-def test_too_many_cells_are_asked_directly(opened: Open) -> None:
+@pytest.mark.parametrize("measure", [pytest.param("epsilon", marks=pytest.mark.slow), "rho"])
+def test_too_many_cells_are_asked_directly(opened: Open, measure: str) -> None:
     """Nothing is charged that could not be decoded: all rows have answers, whatever is bought."""
     attributes = {"v": {"range": [0, 699]}}
     records = {"from": "SELECT i % 700 AS v FROM range(2000) t(i)"}
-    for budget in (EPSILON, RHO):
-        connection = opened(budget, attributes=attributes, **records)
-        counts = ", ".join(f"count(*) FILTER (WHERE v <= {k})" for k in range(0, 700, 2))
-        assert "by strategy" not in plan(connection, f"SELECT {counts} FROM person")
-        [row] = connection.execute(f"SELECT {counts} FROM person").fetchall()
-        assert None not in row
+    connection = opened(BUDGETS[measure], attributes=attributes, **records)
+    counts = ", ".join(f"count(*) FILTER (WHERE v <= {k})" for k in range(0, 700, 2))
+    assert "by strategy" not in plan(connection, f"SELECT {counts} FROM person")
+    [row] = connection.execute(f"SELECT {counts} FROM person").fetchall()
+    assert None not in row
 
 
 def test_contrasts_serve_also_where_other_rows_are_known(tmp_path: Path) -> None:

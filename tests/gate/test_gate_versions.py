@@ -56,18 +56,18 @@ def test_what_was_answered_stays_answered(visits: Visits) -> None:
     by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
     visits.publish(3)
     with visits.open("SET dp.epsilon = 0.5") as connection:
-        before = connection.sql(by_day).fetchall()
+        before = connection.execute(by_day).fetchall()
         assert [d for d, _ in before] == [day(n) for n in range(4)]
         visits.publish(5)
-        after = connection.sql(by_day).fetchall()
+        after = connection.execute(by_day).fetchall()
         assert after[:4] == before
         assert len(after) == 6
         assert "for 2 of the 6 different numbers" in connection.notices[0].message
         assert "days through 2026-01-06 are counted (version 2)" in connection.notices[-1].message
-        ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+        ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
         assert spent == 0.5  # no day lost more than once
     with visits.open() as connection:
-        assert connection.sql(by_day).fetchall() == after
+        assert connection.execute(by_day).fetchall() == after
 
 
 def test_days_that_are_not_over_are_exactly_0_and_free(visits: Visits) -> None:
@@ -75,11 +75,11 @@ def test_days_that_are_not_over_are_exactly_0_and_free(visits: Visits) -> None:
     visits.publish(3)
     with visits.open() as connection:
         later = f"SELECT count(*) FROM visits WHERE day > '{day(3)}'"
-        assert connection.sql(later).fetchall() == [(0,)]
+        assert connection.execute(later).fetchall() == [(0,)]
         warning, notice, *_ = connection.notices
         assert warning.hint == f"Days after {day(3)} are not counted yet."
         assert "free" in notice.message
-        ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+        ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
         assert spent == 0
 
 
@@ -173,7 +173,7 @@ def test_what_is_spent_is_the_most_that_a_record_loses_over_all_versions(
         with visits.open("SET dp.source = fresh", f"SET dp.{unit} = {1 + through}") as connection:
             for sql in asked:
                 connection.execute(sql)
-            ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+            ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
             losses = _rates(connection)
     cells = [(kind, n) for kind in range(3) for n in range(4)]
     absent: dict[tuple[int, int], float] = dict.fromkeys(cells, 0.0)
@@ -213,7 +213,7 @@ def test_processes_follow_what_another_publishes(visits: Visits) -> None:
         assert called(_publish, visits.folder, 6) == 0
         assert visits.counts(one) == visits.counts(other) != first
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
-        assert other.sql(versions).fetchall() == [(1, day(2)), (2, day(6))]
+        assert other.execute(versions).fetchall() == [(1, day(2)), (2, day(6))]
 
 
 def _publish(folder: Path, through: int) -> None:
@@ -231,17 +231,17 @@ def test_what_was_known_on_a_day_can_be_asked_again(visits: Visits) -> None:
     visits.publish(2)
     total = "SELECT count(*) FROM visits"
     with visits.open() as connection:
-        before = connection.sql(total).fetchall()
+        before = connection.execute(total).fetchall()
         visits.publish(5)
         connection.execute(f"SET dp.as_of = '{day(2)}'")
-        assert connection.sql(total).fetchall() == before
+        assert connection.execute(total).fetchall() == before
         assert "free" in connection.notices[0].message
         assert f"days through {day(2)} are counted" in connection.notices[-1].message
         connection.execute(f"SET dp.as_of = '{day(9)}'")
         plan = connection.explain(total)
         assert f"days through {day(5)} are counted" in plan
         connection.execute("SET dp.as_of = '2025-01-01'")
-        assert connection.sql(total).fetchall() == [(0,)]
+        assert connection.execute(total).fetchall() == [(0,)]
         words = f"visits: no day is counted: dp.as_of is before the first one, {FIRST}"
         assert connection.notices[-1].message == words
         with pytest.raises(InvalidParameterValue, match=r"dp\.as_of"):
@@ -255,16 +255,16 @@ def test_what_was_known_at_a_moment_stays_while_days_are_published_and_bought(
     visits.publish(2)
     by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
     with visits.open("SET dp.epsilon = 0.5") as held, visits.open("SET dp.epsilon = 5") as other:
-        before = held.sql(by_day).fetchall()
+        before = held.execute(by_day).fetchall()
         held.execute("SET dp.as_of = 'now'")
         visits.publish(5)
-        assert len(other.sql(by_day).fetchall()) == 6
-        assert other.sql(by_day).fetchall()[:3] != before
-        assert held.sql(by_day).fetchall() == before
+        assert len(other.execute(by_day).fetchall()) == 6
+        assert other.execute(by_day).fetchall()[:3] != before
+        assert held.execute(by_day).fetchall() == before
         assert "days through 2026-01-03 are counted" in held.explain(by_day)
-        assert held.sql("SELECT count(*) FROM visits WHERE kind = 1").fetchall() == [(None,)]
+        assert held.execute("SELECT count(*) FROM visits WHERE kind = 1").fetchall() == [(None,)]
         held.execute("SET dp.as_of = '2026-01-01 00:00:00'")  # before the first version
-        assert held.sql(by_day).fetchall() == []
+        assert held.execute(by_day).fetchall() == []
         assert "visits: before version 1" in [one.message for one in held.notices]
 
 
@@ -330,7 +330,7 @@ def test_a_person_can_be_taken_out_of_what_was_counted(visits: Visits) -> None:
     with visits.open("SET dp.source = fresh") as connection:
         assert visits.counts(connection) == {c: n * 2 // 3 for c, n in before.items()}
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
-        found = connection.sql(versions).fetchall()
+        found = connection.execute(versions).fetchall()
         assert found == [(1, day(2)), (2, day(3)), (3, day(4))]  # nobody is told
 
 
@@ -392,13 +392,13 @@ def test_tables_follow_together_or_not_at_all(visits: Visits) -> None:
         (kept,) = (visits.folder / "visits.ledger.slices").glob("zzz.2.*")
         kept.chmod(0o644)
         for name in ("visits", "zzz"):
-            assert len(connection.sql(ask.format(name)).fetchall()) == 2
+            assert len(connection.execute(ask.format(name)).fetchall()) == 2
         connection.execute(f"SET dp.as_of = '{day(3)}'")
-        assert len(connection.sql(ask.format("visits")).fetchall()) == 2
+        assert len(connection.execute(ask.format("visits")).fetchall()) == 2
         connection.execute("SET dp.as_of = ''")
         kept.chmod(0o600)
         for name in ("visits", "zzz"):
-            found = connection.sql(ask.format(name)).fetchall()
+            found = connection.execute(ask.format(name)).fetchall()
             assert found == [(day(n), 1) for n in range(5)]
 
 
@@ -411,7 +411,9 @@ def test_a_new_table_leaves_the_versions_of_others(visits: Visits) -> None:
         f'{policy.read_text()}\n[tables.zzz]\nfrom = "visits"\nbeside = ["visits"]\n{other}'
     )
     with visits.open() as connection:
-        found = connection.sql("SELECT table_name, version, through FROM dp.versions").fetchall()
+        found = connection.execute(
+            "SELECT table_name, version, through FROM dp.versions"
+        ).fetchall()
         assert found == [("visits", 1, day(1)), ("zzz", 1, day(19))]
 
 
@@ -420,7 +422,7 @@ def test_two_publishers_count_every_day_once(visits: Visits) -> None:
     with ThreadPoolExecutor() as pool:
         list(pool.map(visits.publish, [4] * 4))
     with visits.open() as connection:
-        assert connection.sql("SELECT count(*) FROM dp.versions").fetchall() == [(1,)]
+        assert connection.execute("SELECT count(*) FROM dp.versions").fetchall() == [(1,)]
         published = visits.counts(connection)
     alone = Visits(visits.folder / "alone") if (visits.folder / "alone").mkdir() is None else visits
     (alone.folder / "visits.parquet").write_bytes((visits.folder / "visits.parquet").read_bytes())
@@ -458,9 +460,9 @@ def test_a_server_publishes_at_the_time_that_is_declared(visits: Visits) -> None
     with visits.open() as connection:
         for hour, last in ((5, 4), (6, 5), (7, 5)):
             publish_due(connection._gate, dt.datetime(2026, 1, 9, hour, tzinfo=dt.UTC))
-            assert max(connection.sql(total).fetchall())[0] == day(last)
+            assert max(connection.execute(total).fetchall())[0] == day(last)
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
-        assert connection.sql(versions).fetchall() == [(1, day(2)), (2, day(4)), (3, day(5))]
+        assert connection.execute(versions).fetchall() == [(1, day(2)), (2, day(4)), (3, day(5))]
 
 
 def test_a_server_says_once_that_the_range_of_days_has_ended(
@@ -485,8 +487,8 @@ def test_a_table_whose_days_are_to_come_is_empty(visits: Visits) -> None:
     (visits.folder / "policy.toml").write_text(text)
     visits.fill([(0, 0, 1, 0)])
     with visits.open() as connection:
-        assert connection.sql("SELECT count(*) FROM visits").fetchall() == [(0,)]
-        assert connection.sql("SELECT through FROM dp.versions").fetchall() == [(None,)]
+        assert connection.execute("SELECT count(*) FROM visits").fetchall() == [(0,)]
+        assert connection.execute("SELECT through FROM dp.versions").fetchall() == [(None,)]
 
 
 def test_an_older_ledger_beside_the_counts_is_missed(visits: Visits) -> None:
@@ -554,23 +556,23 @@ def test_a_version_says_when_it_was_due_and_not_how_long_it_took(
     visits.publish(2)
     by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
     with visits.open() as connection:
-        before = connection.sql(by_day).fetchall()
+        before = connection.execute(by_day).fetchall()
         work, held = joint_slices.count_slice, []
 
         def meanwhile(*given: Any, **more: Any) -> Any:
             connection.execute("SET dp.as_of = 'now'")
-            ((moment,),) = connection.sql("SHOW dp.as_of").fetchall()
+            ((moment,),) = connection.execute("SHOW dp.as_of").fetchall()
             held.append(moment)
             return work(*given, **more)
 
         monkeypatch.setattr(joint_slices, "count_slice", meanwhile)
         visits.publish(4)
-        assert connection.sql(by_day).fetchall() == before
+        assert connection.execute(by_day).fetchall() == before
         connection.execute("SET dp.as_of = ''")
-        assert len(connection.sql(by_day).fetchall()) == 5
+        assert len(connection.execute(by_day).fetchall()) == 5
         connection.execute(f"SET dp.as_of = '{held[0]}'")
-        assert connection.sql(by_day).fetchall() == before
-        times = connection.sql("SELECT published FROM dp.versions").fetchall()
+        assert connection.execute(by_day).fetchall() == before
+        times = connection.execute("SELECT published FROM dp.versions").fetchall()
         assert [time.time() for (time,) in times] == [dt.time(6, 30)] * 2
     assert len(held) == 1
 
@@ -593,7 +595,7 @@ def test_a_version_can_be_named_and_is_not_bought(visits: Visits) -> None:
     visits.publish(2)
     by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
     with visits.open() as connection:
-        first = connection.sql(by_day).fetchall()
+        first = connection.execute(by_day).fetchall()
         visits.publish(4)
         for setting, found, words in (
             ("version 1", first, f"days through {day(2)} are counted"),
@@ -601,15 +603,15 @@ def test_a_version_can_be_named_and_is_not_bought(visits: Visits) -> None:
             ("version 0", [], "before version 1"),
         ):
             connection.execute(f"SET dp.as_of = '{setting}'")
-            assert connection.sql(by_day).fetchall() == found
+            assert connection.execute(by_day).fetchall() == found
             assert words in connection.explain(by_day)
         connection.execute("SET dp.as_of = 'version 2'")
-        assert [n for _, n in connection.sql(by_day).fetchall()][3:] == [None, None]
+        assert [n for _, n in connection.execute(by_day).fetchall()][3:] == [None, None]
         assert _spent(connection) == 0.1
 
 
 def _spent(connection: tallyveil.Connection) -> float:
-    ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+    ((spent,),) = connection.execute("SELECT spent FROM dp.budget").fetchall()
     return float(spent)
 
 
@@ -689,7 +691,7 @@ def test_a_window_multiplies_what_a_unit_may_have_lost(visits: Visits) -> None:
         connection.execute("SELECT kind, count(*) FROM visits GROUP BY kind")
         with pytest.raises(BudgetExceeded):
             connection.execute("SELECT count(*) FROM visits WHERE kind = 1")
-        ((words, exact),) = connection.sql("SELECT guarantee, exact FROM dp.budget").fetchall()
+        ((words, exact),) = connection.execute("SELECT guarantee, exact FROM dp.budget").fetchall()
         assert "the records of one pid in 3 successive days" in words
         assert not exact  # it need not have lost the most on each of the days
     (protects,) = [

@@ -108,9 +108,22 @@ KEYS = [
 ]
 
 
+SHARES = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+
+
+def share(zone: str, statements: list[str], every: bool) -> list[str]:
+    """All where clocks change by an hour, and where they do not a part, another in each zone."""
+    if every or zone == "Europe/Berlin":
+        return statements
+    return statements[ZONES.index(zone) :: len(ZONES)]
+
+
+@SHARES
 @pytest.mark.parametrize("zone", ZONES)
-def test_groups_are_those_of_postgresql(world: World, postgres: Any, zone: str) -> None:
-    _agree(world, postgres, zone, [COUNTED.format(key) for key in KEYS])
+def test_groups_are_those_of_postgresql(
+    world: World, postgres: Any, zone: str, every: bool
+) -> None:
+    _agree(world, postgres, zone, share(zone, [COUNTED.format(key) for key in KEYS], every))
 
 
 COUNTED = "SELECT {}, count(*) FROM visit GROUP BY 1 HAVING count(*) > 0"
@@ -138,9 +151,10 @@ WRITTEN = [
 ]
 
 
+@SHARES
 @pytest.mark.parametrize("zone", ZONES)
 def test_predicates_count_what_they_count_in_postgresql(
-    world: World, postgres: Any, zone: str
+    world: World, postgres: Any, zone: str, every: bool
 ) -> None:
     """The constants are about the changes of clocks."""
     drawn, statements = random.Random(2610), []
@@ -158,7 +172,7 @@ def test_predicates_count_what_they_count_in_postgresql(
             when=name, local=local, offset=offset, day=f"{local.date()}", clock=f"{local:%H:%M}"
         )
         statements.append(f"SELECT count(*), count(came) FROM visit WHERE {condition}")
-    _agree(world, postgres, zone, statements)
+    _agree(world, postgres, zone, share(zone, statements, every))
 
 
 def _agree(world: World, postgres: Any, zone: str, statements: list[str]) -> None:
