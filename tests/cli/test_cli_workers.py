@@ -44,13 +44,13 @@ epsilon = 0.02
 class House:
     """The server, and what it says."""
 
-    def __init__(self, policy: Path, code: str = TALLYVEIL) -> None:
+    def __init__(self, policy: Path) -> None:
         self.policy = policy
         self.users = policy.with_suffix(".users")
         self.events: list[dict[str, Any]] = []
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         options = ("--port", "0", "--log-format", "json", "--catalog", "off")
-        self.process = start(code, "serve", policy, *options, **pipes)
+        self.process = start(FORKING + TALLYVEIL, "serve", policy, *options, **pipes)
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
         assert self.process.stdout is not None
@@ -92,10 +92,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 def test_a_start_that_fails_is_said_once(tmp_path: Path) -> None:
-    """As with one process: here by the first worker, for all."""
+    """As with one process: here by the first worker, a Python of its own, for all."""
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY)
-    found = run(FORKING + TALLYVEIL, "serve", policy, "--port", "0", timeout=100)
+    found = run(TALLYVEIL, "serve", policy, "--port", "0", timeout=100)
     assert found.returncode == 1
     assert found.stdout == ""
     assert found.stderr.count("there is no file") == 1
@@ -278,8 +278,7 @@ def test_noise_drawn_together_is_drawn_once_for_all_workers(tmp_path: Path) -> N
         return set(client.execute(sql).fetchall())
 
     for _ in range(2):
-        begun = House(policy, FORKING + TALLYVEIL)
-        with contextlib.closing(begun) as house, one_each(house) as clients:
+        with contextlib.closing(House(policy)) as house, one_each(house) as clients:
             with ThreadPoolExecutor(2) as threads:
                 answers += threads.map(ask, clients)
             assert spent(clients[0]) == spent(clients[1]) == 0.02
