@@ -61,7 +61,7 @@ def _looks(gate: Gate, sql: str, *settings: str) -> None:
     [
         pytest.param("100,000 groups under 2,000 totals", marks=pytest.mark.slow),
         "20,000 groups under ten totals",
-        "EXPLAIN over 4,000,000 cells",
+        pytest.param("EXPLAIN over 4,000,000 cells", marks=pytest.mark.slow),
         "CUBE of 112,000 rows",
     ],
 )

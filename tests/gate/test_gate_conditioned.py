@@ -155,7 +155,9 @@ def test_intervals_cover_and_answers_are_unbiased(connect: Connect, confidence: 
     assert spent(connection) == pytest.approx(statements / 2)
 
 
-@pytest.mark.parametrize("mechanism", ["imaged", "conditioned"])
+@pytest.mark.parametrize(
+    "mechanism", ["imaged", pytest.param("conditioned", marks=pytest.mark.slow)]
+)
 def test_two_groups_of_a_known_total_have_no_bias(connect: Connect, mechanism: str) -> None:
     """Half of the differences of two imaged groups lie half-way between whole numbers. 150
     statements of three states; 5.5 deviations of the mean are a false alarm below 1e-7."""

@@ -133,8 +133,15 @@ def test_the_answer_that_is_remembered_stays_as_it_was(connect: Connect) -> None
     assert connection.budget()[0]["spent"] == 0.05
 
 
-@pytest.mark.parametrize("invariants", [(), (BY_STATE,)])
-@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize(
+    ("invariants", "nonnegative"),
+    [
+        ((), False),
+        ((BY_STATE,), True),
+        pytest.param((), True, marks=pytest.mark.slow),
+        pytest.param((BY_STATE,), False, marks=pytest.mark.slow),
+    ],
+)
 def test_more_than_a_hundred_aggregates_add_up(
     connect: Connect, invariants: tuple[str, ...], nonnegative: bool
 ) -> None:

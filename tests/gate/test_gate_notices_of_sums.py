@@ -145,7 +145,15 @@ def test_explain_forecasts_it_exactly_where_one_set_is_released(
     assert stated(message) == of_rows(rows) == expected
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
+@pytest.mark.parametrize(
+    ("connection", "grouping"),
+    [
+        pytest.param(table, by, marks=[pytest.mark.slow] if (n + m) % 2 else [])
+        for n, table in enumerate(TABLES)
+        for m, by in enumerate(GROUPINGS.values())
+    ],
+    indirect=["connection"],
+)
 def test_the_forecast_is_never_too_narrow(connection: tallyveil.Connection, grouping: str) -> None:
     """Rows may be known better than it states, as estimates."""
     connection.execute("SET dp.strategy = direct")

@@ -75,7 +75,9 @@ FAMILIES = {
 }
 # A total that is reported beside few groups makes their estimates better than their answers.
 CASES = [
-    (name, number, MANY if form.sql in (ROLLED, SETS) else GROUPS)
+    pytest.param(name, number, MANY, id=f"{name}-{number}-many")
+    if form.sql in (ROLLED, SETS)
+    else pytest.param(name, number, GROUPS, marks=[pytest.mark.slow] if number % 2 else [])
     for name, each in FAMILIES.items()
     for number, form in enumerate(each)
 ]

@@ -97,8 +97,13 @@ PARTS = {
 @pytest.mark.parametrize(
     ("case", "table", "mechanism"),
     [
-        *itertools.product(PARTS, ["replace", "rho, replace", "invariants"], ["auto"]),
-        *itertools.product(PARTS, ["rho, invariants", "epsilon and delta"], ["gaussian"]),
+        *itertools.product(PARTS, ["rho, replace", "invariants"], ["auto"]),
+        *itertools.product(PARTS, ["epsilon and delta"], ["gaussian"]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for others in ((["replace"], ["auto"]), (["rho, invariants"], ["gaussian"]))
+            for case in itertools.product(PARTS, *others)
+        ),
     ],
 )
 def test_the_part_bought_is_as_precise_as_all_would_be(
