@@ -269,7 +269,7 @@ def test_clients_that_come_while_workers_start_are_dealt_out_evenly(tmp_path: Pa
         command = [sys.executable, "-c", LATE]
         supervisor = WorkerSupervisor(command, job, 2, "127.0.0.1", 0, ServerLimits())
         starting = asyncio.create_task(supervisor.start())
-        await asyncio.wait_for(first.wait(), 60)
+        await asyncio.wait_for(first.wait(), 200)
         made = await asyncio.to_thread(begin, supervisor.port)
         await asyncio.to_thread(lambda: allowed.open("w").close())
         await starting

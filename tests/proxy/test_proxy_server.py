@@ -234,9 +234,9 @@ def test_what_came_before_the_end_of_the_stream_is_answered(
 
 @pytest.mark.parametrize("asked", [[m.Query(b"select wide(3000)")], [m.Query(b"select 1")] * 500])
 def test_all_of_an_answer_comes_after_the_end_of_the_stream(
-    server: Server, asked: list[m.Query]
+    sessions: Sessions, asked: list[m.Query]
 ) -> None:
-    with RawClient(server.port) as client:
+    with serving(sessions, close_timeout=60) as port, RawClient(port) as client:
         client.start()
         client.send(*asked)
         ends_its_stream(client)
@@ -280,7 +280,7 @@ def test_a_place_is_free_again_after_the_end_of_the_stream(sessions: Sessions) -
                 client.start()
                 client.send(m.Query(sql))
                 ends_its_stream(client)
-                assert sessions.last.closed.wait(10)
+                assert sessions.last.closed.wait(60)
         with RawClient(port) as client:
             assert client.start()[-1] == ("Z", "I")
 
