@@ -229,11 +229,11 @@ SET dp.source = history;
 SELECT stddev(age), var_pop(age) FROM person;
  NULL | NULL
 SET dp.source = auto;
-SELECT var_pop(age) FROM person;
- 533.876
+SELECT round(var_pop(age), 3) FROM person;
+ 533.503
  SPENT 0.2
-SELECT var_pop(age), count(age) FROM person;
- 533.876 | 3003
+SELECT round(var_pop(age), 3), count(age) FROM person;
+ 533.503 | 3002
  FREE
 
 --- A user spends a share, and whoever has none asks for what is known.
