@@ -80,9 +80,16 @@ class Staging:
         """The stages with examples of the answers: free of charge. What could not be planned with
         other answers is refused: one that is a step of an attribute may be so by chance."""
         found = self._run(query, given, partial(self._example, number=0))
-        for number in range(1, EXAMPLES if len(found) > 1 else 1):
-            self._run(query, given, partial(self._example, number=number))
+        if len(found) > 1 and any(map(self._can_be_cut, found)):
+            for number in range(1, EXAMPLES):
+                self._run(query, given, partial(self._example, number=number))
         return found
+
+    def _can_be_cut(self, stage: Stage) -> bool:
+        """Whether a cell of its tables has several values, between which an answer may lie."""
+        tables = self.answering.planner.gate.policy.tables
+        every = (one for table in stage.plan.workloads for one in tables[table].domain.attributes)
+        return any(one.step or one.edges or one.truncates or one.prefix for one in every)
 
     def answered(
         self, query: Query, given: Given, after: ExitStack

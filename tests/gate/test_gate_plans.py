@@ -13,6 +13,7 @@ import tallyveil
 from tallyveil.cli.publishing import publish
 from tallyveil.cli.serving.schedule import warn
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, PolicyError
+from tallyveil.gate.growth.plans import lost_answers
 from tests.gate.growing_visits import Visits, day, random_rows
 
 PLAN = """
@@ -147,7 +148,8 @@ def test_a_row_whose_answer_was_lost_is_not_bought_again(
     ]
     said: set[tuple[str, str]] = set()
     with visits.open() as connection:
-        warn(connection._gate, dt.datetime(2026, 1, 2, tzinfo=dt.UTC), said)
+        gate = connection._gate
+        warn(gate, dt.datetime(2026, 1, 2, tzinfo=dt.UTC), lost_answers(gate), said)
     assert said == {("visits", f"charged, and lost: {lost[0]}")}
     visits.publish(1)
     with visits.open("SET dp.source = history") as connection:

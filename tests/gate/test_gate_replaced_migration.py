@@ -202,10 +202,12 @@ def test_what_is_spent_adds_up_over_versions_and_declarations(
                 sex, place = cells[random.integers(len(cells))]
                 amount = int(random.integers(1, 9))
                 connection.execute(f"SET dp.{measure} = {amount}")
-                where = [f"sex = '{sex}'", f"place = {place}", "true"][random.integers(3)]
+                where, kept = [
+                    (f"sex = '{sex}'", [cell for cell in cells if cell[0] == sex]),
+                    (f"place = {place}", [cell for cell in cells if cell[1] == place]),
+                    ("true", cells),
+                ][random.integers(3)]
                 connection.execute(f"SELECT count(*) FROM people WHERE {where}")
-                met = {"s": lambda c: c[0] == sex, "p": lambda c: c[1] == place}  # noqa: B023
-                kept = filter(met.get(where[0], lambda c: True), cells)
                 rows.append(dict.fromkeys(kept, amount ** (1 / power)))
             spent = _spent(connection)
             if random.integers(2):

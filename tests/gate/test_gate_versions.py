@@ -471,10 +471,10 @@ def test_a_server_says_once_that_the_range_of_days_has_ended(
     visits.fill(random_rows(np.random.default_rng(13), 20))
     told: set[tuple[str, str]] = set()
     with visits.open() as connection, caplog.at_level("WARNING", "tallyveil"):
-        warn(connection._gate, dt.datetime(2026, 1, 9, tzinfo=dt.UTC), told)
+        warn(connection._gate, dt.datetime(2026, 1, 9, tzinfo=dt.UTC), {}, told)
         assert not caplog.records
         for _ in range(2):
-            warn(connection._gate, dt.datetime(2026, 3, 9, tzinfo=dt.UTC), told)
+            warn(connection._gate, dt.datetime(2026, 3, 9, tzinfo=dt.UTC), {}, told)
     ((table, reason),) = [tuple(vars(one)["fields"].values()) for one in caplog.records]
     assert (table, reason) == ("visits", f"days after {day(19)} are not published")
 

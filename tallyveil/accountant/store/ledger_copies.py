@@ -61,13 +61,14 @@ class Witness(NamedTuple):
 
 
 WITNESSED: Final = (ChargeRecord, VersionRecord, ReplacementRecord)
+"""The kinds of records of which a witness is kept: charges, and versions of both kinds."""
+
 _WORDS: Final = {
     VersionRecord: "versions",
     ReplacementRecord: "versions",
     MigrationRecord: "migrations",
     AnswerRecord: "answers",
 }
-"""The kinds of records of which a witness is kept: charges, and versions of both kinds."""
 
 
 def witness_of(view: Snapshot) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -48,11 +48,11 @@ def _publish(gate: Gate, ended: threading.Event) -> None:
         try:
             now = dt.datetime.now(dt.UTC)
             publish_due(gate, now)
-            edition = gate.editions.now
+            edition, lost = gate.editions.now, dict[str, list[str]]()
             if edition is not bought:
                 buy_plans(gate)
-                bought = edition
-            warn(gate, now, told)
+                lost, bought = lost_answers(gate), edition
+            warn(gate, now, lost, told)
         except (TallyveilError, OSError, duckdb.Error, MemoryError) as error:
             safe = isinstance(error, TallyveilError | OSError)
             reason = str(error) if safe else type(error).__name__  # not what it says of rows
@@ -60,16 +60,18 @@ def _publish(gate: Gate, ended: threading.Event) -> None:
         ended.wait(_PAUSE)
 
 
-def warn(gate: Gate, now: dt.datetime, told: set[tuple[str, str]]) -> None:
-    """Report tables whose range of days has ended, and answers of plans that were charged and lost,
-    but none that was ``told`` before."""
+def warn(
+    gate: Gate, now: dt.datetime, lost: Mapping[str, Sequence[str]], told: set[tuple[str, str]]
+) -> None:
+    """Report tables whose range of days has ended, and answers of plans that were charged and
+    ``lost``, but none that was ``told`` before."""
     found = {
         (name, f"days after {table.day_range[1]} are not published")
         for name, table in gate.editions.versions.tables.items()
         if has_ended(table, now)
     }
-    lost = lost_answers(gate).items()
-    found |= {(name, f"charged, and lost: {answer}") for name, own in lost for answer in own}
+    answers = ((name, answer) for name, own in lost.items() for answer in own)
+    found |= {(name, f"charged, and lost: {answer}") for name, answer in answers}
     for name, reason in sorted(found - told):
         report("not published", level=logging.WARNING, table=name, reason=reason)
     told |= found

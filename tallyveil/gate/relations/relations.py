@@ -132,13 +132,12 @@ def _versions(viewer: Viewer) -> Iterator[_Row]:
         table = viewer.gate.policy.tables[name]
         for version in every:
             published = dt.datetime.fromisoformat(version.published)
-            day = dt.datetime.combine(published.date(), dt.time.min, dt.UTC)
             yield {
                 "table_name": name,
                 "version": version.number,
                 "kind": "replace" if version.replaced else "append",
                 "through": version.through,
-                "published": max(day, table.data.time(published)).replace(tzinfo=None),
+                "published": table.data.time(published).replace(tzinfo=None),
             }
 
 

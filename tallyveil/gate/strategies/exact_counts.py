@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from fractions import Fraction
+from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tallyveil.accountant import Account, Accountant
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Cache, cached_property
-from tallyveil.inference import DiscreteGaussianLaw
+from tallyveil.inference import DiscreteGaussianLaw, NoiseLaw
 from tallyveil.invariants import (
     Design,
     Hierarchy,
@@ -30,10 +31,20 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["ExactCounts", "Follow"]
 
-Follow: TypeAlias = Callable[..., Sequence[FloatArray] | None]
-"""`Knowledge.follow`: the variances of the rows of some columns, or the half-widths of their
-intervals at a confidence, as estimated from those of others, which have noise of some laws, and
-exact counts; None if they cannot be estimated."""
+
+class Follow(Protocol):
+    """`Knowledge.follow`: the variances of the rows of some columns, or the half-widths of their
+    intervals at a confidence, as estimated from those of others, which have noise of these laws,
+    and exact counts; None if they cannot be estimated."""
+
+    def __call__(
+        self,
+        columns: Sequence[Column],
+        others: Sequence[Column],
+        laws: Sequence[NoiseLaw],
+        confidence: Fraction | None,
+        errors: Sequence[FloatArray] | None = None,
+    ) -> Sequence[FloatArray] | None: ...
 
 
 _Kept: TypeAlias = tuple[Workload, Design | None]
