@@ -7,7 +7,12 @@ that must meet a target is never too large.
 
 from tallyveil.inference.confidence_sequence import confidence_sequence
 from tallyveil.inference.debiasing import debiased
-from tallyveil.inference.estimates.combinations import Solved, best_combinations, solved
+from tallyveil.inference.estimates.combinations import (
+    Solved,
+    best_combinations,
+    by_formula,
+    solved,
+)
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
 from tallyveil.inference.estimates.fit import Fit
@@ -35,6 +40,7 @@ __all__ = [
     "ProbabilityBounds",
     "Solved",
     "best_combinations",
+    "by_formula",
     "combined",
     "confidence_sequence",
     "debiased",

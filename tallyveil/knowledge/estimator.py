@@ -137,6 +137,8 @@ class Estimator:
         laws: Sequence[NoiseLaw],
         confidence: Fraction | None,
         errors: Sequence[FloatArray] | None = None,
+        *,
+        orthogonal: bool = False,
     ) -> Sequence[FloatArray] | None:
         """The variances of all rows of the columns, or half-widths at a ``confidence``, as a
         statement that asks these estimates them from answers to ``others``, of these laws, and
@@ -144,7 +146,8 @@ class Estimator:
         or than making reported estimates again; of half-widths, if they are estimated in parts.
 
         Where it is certain that all rows follow, with these ``errors`` if nothing is exact, only
-        the work is examined, with the first and the last row of each column."""
+        the work is examined, with the first and the last row of each column, or none if the rows of
+        the others are ``orthogonal``, and one of them touches each cell of any."""
         height, work = sum(column.height for column in columns), WRITTEN_OUT
         if len(columns) > _REMADE:  # reported estimates are made again column by column
             work = self._more * min(_WORK, _EACH * height)
@@ -155,13 +158,19 @@ class Estimator:
                 return None
             return System.errors(self._state, others, laws, columns, _WORK, confidence)
         ends = errors is not None and not self._state.exact
+        orthogonal = orthogonal and ends
         if not self._are_wide((*columns, *others)):
+            if orthogonal and System.by_formula(self._state, others, columns, work):
+                return errors
             every = System.errors(self._state, others, laws, columns, work, ends=ends)
             return errors if ends and every is not None else every
         found = list[FloatArray]()
         for column in columns:
             deadline.check()
             own = _within(column, others)
+            bought = [others[n] for n in own] if orthogonal else ()
+            if bought and System.by_formula(self._state, bought, [column], work):
+                continue
             some = [others[n] for n in own], [laws[n] for n in own]
             one = System.errors(self._state, *some, [column], work, ends=ends) if own else None
             if one is None:

@@ -209,12 +209,17 @@ class Knowledge:
         laws: Sequence[NoiseLaw],
         confidence: Fraction | None,
         errors: Sequence[FloatArray] | None = None,
+        *,
+        orthogonal: bool = False,
     ) -> Sequence[FloatArray] | None:
         """The variances of all rows of the columns, or half-widths at a confidence, as estimated
         from answers to ``others``, of these laws, and exact rows; None if these do not determine
         all, or a statement that asks them would not find it out: such answers serve it in any
-        process. ``errors``: what they are known to be where nothing is exact."""
-        return self._estimator.follow(columns, others, laws, confidence, errors)
+        process. ``errors``: what they are known to be where nothing is exact. ``orthogonal``: all
+        rows of the others are, and one of them touches each cell of any."""
+        return self._estimator.follow(
+            columns, others, laws, confidence, errors, orthogonal=orthogonal
+        )
 
     def prepare(self, found: Found) -> None:
         """Find how the rows add up before some are bought, since that may take long. `after` then

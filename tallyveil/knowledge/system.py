@@ -19,11 +19,12 @@ from tallyveil.inference import (
     Noises,
     Solved,
     best_combinations,
+    by_formula,
     solved,
 )
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.recorded.drawn import DRAWS
-from tallyveil.knowledge.recorded.matrix import related
+from tallyveil.knowledge.recorded.matrix import cells_of_all, related
 from tallyveil.knowledge.recorded.prepared import PreparedColumn, prepared, prepared_column
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
@@ -147,6 +148,17 @@ class System:
             error = alone if estimate is None else estimate.weights
             errors.append(error.half_width(confidence) if error.variance else 0.0)
         return np.split(np.array(errors), np.cumsum(lengths)[:-1])
+
+    @staticmethod
+    def by_formula(
+        state: State, others: Sequence[Column], columns: Sequence[Column], work: int
+    ) -> bool:
+        """Whether `errors` is certain to find all rows of the columns, in the span of the rows of
+        ``others``, which are orthogonal, where one touches each cell of any."""
+        asked, bought = prepared(state.seed, columns), prepared(state.seed, others)
+        cells = cells_of_all(asked, bought, work)
+        rows, queries = (sum(one.height for one in each) for each in (others, columns))
+        return cells is not None and by_formula(rows, cells, queries)
 
     @property
     def nbytes(self) -> int:

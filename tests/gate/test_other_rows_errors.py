@@ -17,6 +17,7 @@ from tallyveil.gate.strategies.ordered import ordered
 from tallyveil.gate.strategies.other_rows import Asked, Family
 from tallyveil.gate.strategies.parts import parts
 from tallyveil.knowledge.estimator import Estimator
+from tallyveil.knowledge.system import ANY_WORK, System
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.workload.workload import Column, Factor
 from tests.gate.one_ledger import Open, on_one_ledger
@@ -144,12 +145,54 @@ def test_what_cannot_gain_is_not_solved(opened: Open, monkeypatch: pytest.Monkey
     solved = list[object]()
     follow = Estimator.follow
 
-    def noted(self: Estimator, *asked: Any) -> Any:
+    def noted(self: Estimator, *asked: Any, **more: Any) -> Any:
         solved.append(asked)
-        return follow(self, *asked)
+        return follow(self, *asked, **more)
 
     monkeypatch.setattr(Estimator, "follow", noted)
     assert "instead of" not in plan(connection, OVERLAP)
     assert not solved
     assert "by parts, instead of" in plan(connection, STATEMENTS[1])
     assert solved
+
+
+SIXTEENTHS = {name: {"range": [0, 15]} for name in "abc"}
+CONTRASTS = [
+    "SELECT count(*) FROM person GROUP BY GROUPING SETS ((a, b), (a, c), (b, c))",
+    "SELECT count(*) FROM person WHERE a < 4 GROUP BY ROLLUP (a, b, c)",
+    "SELECT count(*) FROM person WHERE a < 12 AND b <> 3 GROUP BY GROUPING SETS ((a, b), (b, c))",
+    "SELECT a // 4, b, count(*) FROM person GROUP BY GROUPING SETS ((a // 4, b), (a, b), (b))",
+]
+
+
+@pytest.mark.parametrize("sql", CONTRASTS)
+def test_contrasts_that_are_not_solved_determine_every_row(
+    tmp_path: Path, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning takes contrasts' errors from their form: the solver, asked for all rows, agrees."""
+    by_formula, errors, asked = System.by_formula, System.errors, list[bool]()
+
+    def noted(state: Any, others: Any, columns: Any, work: int) -> bool:
+        asked.append(by_formula(state, others, columns, work))
+        return asked[-1]
+
+    def all_solved(self: Estimator, columns: Any, others: Any, laws: Any, *more: Any) -> Any:
+        found = errors(self._state, others, laws, columns, ANY_WORK)
+        assert found is not None
+        for own, each in zip(found, more[1], strict=True):
+            assert own == pytest.approx(each, rel=1e-9)
+        return follow(self, columns, others, laws, *more, orthogonal=True)
+
+    follow = Estimator.follow
+    monkeypatch.setattr(System, "by_formula", staticmethod(noted))
+    records = "i % 16 AS a, i * 3 % 16 AS b, i * 5 % 16 AS c"
+    with on_one_ledger(tmp_path, "person", records, SIXTEENTHS) as opened:
+        connection = opened(BUDGETS[1])
+        with monkeypatch.context() as patched:
+            patched.setattr(Estimator, "follow", lambda s, *own, **_: all_solved(s, *own))
+            assert "by groupings, instead of" in plan(connection, sql)
+        assert asked
+        assert all(asked)
+        every = connection.execute(sql).fetchall()
+        assert {type(row[-1]) for row in every} == {int}
+        assert connection.execute(sql).fetchall() == every

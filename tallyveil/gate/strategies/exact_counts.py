@@ -44,6 +44,8 @@ class Follow(Protocol):
         laws: Sequence[NoiseLaw],
         confidence: Fraction | None,
         errors: Sequence[FloatArray] | None = None,
+        *,
+        orthogonal: bool = False,
     ) -> Sequence[FloatArray] | None: ...
 
 

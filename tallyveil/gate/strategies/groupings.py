@@ -248,7 +248,7 @@ def _contrasts(
                     own += variance * share(column, group, level)
         return found
 
-    return OtherRows(tuple(columns), tuple(like), errors=errors)
+    return OtherRows(tuple(columns), tuple(like), errors=errors, orthogonal=True)
 
 
 @lru_cache(maxsize=256)

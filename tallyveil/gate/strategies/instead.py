@@ -13,6 +13,7 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -207,13 +208,14 @@ def _priced(
     laws = [law_of(mechanism.name, scale) for scale in scales]
     each = [law for law in laws if law is not None]
     errors = certain and certain([one.variance for one in each])
-    found = errors or limits.follow(asked.columns, rows.columns, each, None)
+    follow = partial(limits.follow, asked.columns, rows.columns, each, None)
+    found = errors or follow()
     if found is None:
         return noise, math.inf
     gain, worst, far = gains(found)
     if (asked.objective == "auto" and far > WORSE) or not gain <= GAIN:
         return noise, far
-    if errors and limits.follow(asked.columns, rows.columns, each, None, errors) is None:
+    if errors and follow(errors, orthogonal=rows.orthogonal) is None:
         return noise, math.inf
     shares = worst[: asked.bought] / largest[: asked.bought]
     # The answer to a row that is bought itself is reported where its interval is no wider.

@@ -24,12 +24,14 @@ class OtherRows(NamedTuple):
     """``columns`` with noise whose deviations are in proportion to ``like``, if given. ``bound``:
     the share of their total error that no unbiased linear estimates get below, if known.
     ``errors``: if all rows asked follow from these for certain, the variances of the rows of each
-    column asked, by those of the noise on each of these."""
+    column asked, by those of the noise on each of these. ``orthogonal``: all rows of these are, and
+    one of them touches each cell of any."""
 
     columns: tuple[Column, ...]
     like: tuple[float, ...] | None = None
     bound: float | None = None
     errors: Callable[[Sequence[float]], list[FloatArray]] | None = None
+    orthogonal: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from tallyveil.inference.designs.root import LARGEST, variances
 
 __all__ = ["p_identity"]
 
-_STEPS: Final = 120
+_STEPS: Final = 90
 _ROUNDS: Final = 4  # updates of the weights of rows
 _MEMORY: Final = 10
 

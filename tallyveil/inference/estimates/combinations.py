@@ -44,7 +44,7 @@ from tallyveil.inference.estimates.pruning import Pruned
 from tallyveil.inference.estimates.together import WORK, Together, is_small
 from tallyveil.inference.laws.noises import Noises
 
-__all__ = ["Solved", "best_combinations", "solved"]
+__all__ = ["Solved", "best_combinations", "by_formula", "solved"]
 
 _ALONE: Final = 4e6  # of one query solved by itself, roughly
 _FORMULA: Final = 50_000  # entries of a dense system from which a formula is looked for
@@ -80,6 +80,12 @@ def best_combinations(
     entries gives None. Limits are those of a question of so many ``times`` as many rows.
     """
     return solved(history, noises, question, thorough=thorough, times=times).combinations
+
+
+def by_formula(rows: int, cells: int, queries: int) -> bool:
+    """Whether so many rows, over so many cells at most, that are orthogonal and connected are found
+    to determine the queries in their span (`orthogonal`). There are as many cells as rows."""
+    return rows * rows > _FORMULA and queries * cells < WORK
 
 
 def solved(

@@ -34,7 +34,7 @@ from tallyveil.knowledge.recorded.prepared import (
 )
 from tallyveil.workload.workload import Factor
 
-__all__ = ["COLUMN", "Related", "related"]
+__all__ = ["COLUMN", "Related", "cells_of_all", "related"]
 
 COLUMN: Final = 50  # the work of a column beside its entries
 _FIRST: Final = 32  # columns expanded first, before the number of their entries is known
@@ -59,11 +59,28 @@ def related(
     first: int = 0,
 ) -> Related | None:
     """The matrices of the questions' rows and of those columns ``numbers``, from the first, that
-    fit in ``work`` entries together; None if the questions alone are too large.
+    fit in ``work`` entries together; None if the questions alone are too large."""
+    found = _taken(questions, numbers, history, work, first)
+    return None if found is None else found.matrices()
 
-    Each column that distinguishes more values adds entries to all others. So it first expands the
-    ``first`` columns and a few more, and then more as long as most of them fit.
-    """
+
+def cells_of_all(
+    questions: Sequence[PreparedColumn], history: Sequence[PreparedColumn], work: int
+) -> int | None:
+    """At most how many cells `related` tells apart; None if it would not take all columns."""
+    found = _taken(questions, range(len(history)), history.__getitem__, work, 0)
+    return found.cells if found is not None and len(found.used) == len(history) else None
+
+
+def _taken(
+    questions: Sequence[PreparedColumn],
+    numbers: Sequence[int],
+    history: Callable[[int], PreparedColumn],
+    work: int,
+    first: int,
+) -> _Trial | None:
+    """Each column that distinguishes more values adds entries to all others. So it first expands
+    the ``first`` columns and a few more, and then more as long as most of them fit."""
     values = _Values(questions[0].seed)
     if any(question.too_large for question in questions) or not values.add(questions):
         return None
@@ -81,7 +98,7 @@ def related(
         if 4 * best.left < work:
             break
         size *= max(2, math.isqrt(work // max(1, work - best.left)))
-    return None if best.too_large else best.matrices()
+    return None if best.too_large else best
 
 
 class _Trial:
@@ -143,16 +160,24 @@ class _Trial:
         size, columns = self.size + len(more), self._columns + fitting
         return _Trial(values, self._questions, size, columns, self._work)
 
+    @property
+    def used(self) -> tuple[int, ...]:
+        return tuple(self._columns[place][0] for place in self._taken[0])
+
+    @property
+    def cells(self) -> int:
+        return self._expanded.layout.cells
+
     def matrices(self) -> Related:
-        (taken, _), asked = self._taken, len(self._questions)
-        used = tuple(self._columns[place][0] for place in taken)
-        own, others = range(asked), [asked + place for place in taken]
+        asked = len(self._questions)
+        own, others = range(asked), [asked + place for place in self._taken[0]]
         history, question = self._expanded.rows(others), self._expanded.rows(own)
         number = self._expanded.layout.cells
         cells = _distinct_cells(self._questions[0].seed, number, history, question)
         places = np.full(number, -1, dtype=np.int64)
         places[cells] = np.arange(len(cells))
-        return Related(history.taken(places, len(cells)), question.taken(places, len(cells)), used)
+        history_rows, asked_rows = (own.taken(places, len(cells)) for own in (history, question))
+        return Related(history_rows, asked_rows, self.used)
 
 
 def _distinct_cells(seed: int, number: int, *matrices: Rows) -> IntArray:
