@@ -321,19 +321,25 @@ class Estimator:
             for start in range(0, column.height, TOGETHER):
                 rows = np.arange(start, min(start + TOGETHER, column.height), dtype=np.int64)
                 part = column.take(rows)
-                own = self._made(part, inside)
-                if None in own:
-                    # With what was known before it can be too much work: then from what was bought.
-                    again = self._made(part, [n for n in inside if n in fresh])
-                    own = [a or b for a, b in zip(own, again, strict=True)]
+                least = [n for n in inside if n in fresh]
+                own = self._made(part, least, least, ANY_WORK)
+                if len(inside) > len(least):  # with what was known before, if that is little work
+                    better = self._made(part, inside, least, _PART)
+                    own = [a or b for a, b in zip(better, own, strict=True)]
                 known += own
             nothing = Estimates.nothing((number,), [column], seen)
             estimates.append(replace(nothing, rows=(Answers.estimated(known),)))
         return estimates
 
-    def _made(self, part: Column, used: Sequence[int]) -> list[Estimate | None]:
-        system = System.of(self._state, [part], used, ANY_WORK, thorough=True)
-        return [None] * part.height if system is None else system.solved()[0]
+    def _made(
+        self, part: Column, used: Sequence[int], least: Sequence[int], work: int
+    ) -> list[Estimate | None]:
+        """The estimates of the rows from those recorded columns ``used`` that fit in ``work``
+        entries; none if these are not at ``least`` some."""
+        system = System.of(self._state, [part], used, work, thorough=True)
+        if system is None or not {*least} <= {*system.used}:
+            return [None] * part.height
+        return system.solved()[0]
 
     def _after_bought(self, found: Found, joint: Estimates, bought: Bought, seen: int) -> Estimates:
         """The estimates after some of their rows, or rows of other columns, were bought."""
