@@ -32,6 +32,7 @@ from tallyveil.knowledge.selection import better
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, KINDS, WRITTEN_OUT, System
 from tallyveil.knowledge.update import updated
+from tallyveil.workload.orthogonal import are_orthogonal
 from tallyveil.workload.workload import Column
 
 __all__ = ["Estimator", "is_large"]
@@ -301,11 +302,11 @@ class Estimator:
         """The estimates after the purchase."""
         if not bought.by_other_rows:
             return [self._after_bought(found, one, bought, seen) for one in found.estimates]
-        before = [n for one in found.estimates if one.system for n in one.system.used]
         fresh = [self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values))]
-        every = tuple(dict.fromkeys((*fresh, *before)))
-        others = [self._state.answer(n).column for n in every]
-        wide = self._are_wide((*found.columns, *others))
+        used = [n for one in found.estimates if one.system for n in one.system.used]
+        before = [*dict.fromkeys(n for n in used if n not in fresh)]
+        others = [[self._state.answer(n).column for n in own] for own in (fresh, before)]
+        wide = self._are_wide((*found.columns, *itertools.chain(*others)))
         if found.examined and not wide:
             # As when the statement is asked again, to the last digit, if that uses what was bought.
             which = tuple(range(len(found.columns)))
@@ -313,18 +314,23 @@ class Estimator:
             taken = [one.system.used for one in looked if one.system]
             if len(taken) == 1 and not looked[0].given_up and {*fresh} <= {*taken[0]}:
                 return [*looked]
-        # Column by column, as any process makes reported estimates again.
+        # Column by column, as any process makes reported estimates again. Of bought columns that
+        # are orthogonal to each other, those that are to the asked one as well take no part in it.
+        apart = not wide and are_orthogonal(others[0])
         estimates = []
         for number, column in enumerate(found.columns):
-            inside = [every[n] for n in _within(column, others)] if wide else every
+            least = [fresh[n] for n in _within(column, others[0])] if wide else fresh
+            if apart:
+                each = zip(fresh, others[0], strict=True)
+                least = [n for n, other in each if not are_orthogonal((column, other))]
+            more = [before[n] for n in _within(column, others[1])] if wide else before
             known = list[Estimate | None]()
             for start in range(0, column.height, TOGETHER):
                 rows = np.arange(start, min(start + TOGETHER, column.height), dtype=np.int64)
                 part = column.take(rows)
-                least = [n for n in inside if n in fresh]
                 own = self._made(part, least, least, ANY_WORK)
-                if len(inside) > len(least):  # with what was known before, if that is little work
-                    better = self._made(part, inside, least, _PART)
+                if more:  # with what was known before, if that is little work
+                    better = self._made(part, (*least, *more), least, _PART)
                     own = [a or b for a, b in zip(better, own, strict=True)]
                 known += own
             nothing = Estimates.nothing((number,), [column], seen)

@@ -179,7 +179,10 @@ class Noises:
 
     def take(self, which: npt.NDArray[np.intp]) -> Noises:
         together = None if self.together is None else self.together.take(which)
-        return _of_checked(self.laws[which], self.scales[which], together)
+        taken = _of_checked(self.laws[which], self.scales[which], together)
+        if "variances" in vars(self):  # computed already
+            vars(taken)["variances"] = self.variances[which]
+        return taken
 
 
 def _of_checked(

@@ -139,7 +139,8 @@ def from_parts(
         if height > MAX_GROUPS:
             raise InvalidParameterValue(
                 f"the statement has {height} groups; the limit is {MAX_GROUPS}",
-                hint="Group by fewer attributes or by coarser expressions.",
+                hint="Group by fewer attributes or by coarser expressions, or ask for disjoint"
+                " parts with WHERE, which together cost what the whole does.",
             )
         joined = not all(component.source.plain for component in together.components)
         several = joined and len(divided) > 1
