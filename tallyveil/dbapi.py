@@ -58,6 +58,11 @@ class TallyveilError(Exception):
         self.hint = hint
         self.position = position
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Made again with all of its fields, whatever its class takes: it may pass to another
+        process."""
+        return _made_again, (type(self), self.args), vars(self)
+
     def explain(self, sentence: str) -> None:
         """Add a sentence to the detail."""
         self.detail = f"{self.detail.rstrip('.')}. {sentence}" if self.detail else sentence
@@ -77,6 +82,10 @@ class TallyveilError(Exception):
         callers = frames[: next(own, len(frames))][-1:]
         lines = [f"line {frame.lineno}: {frame.line}" for frame in callers if frame.line]
         return [*lines, f"{type(self).__name__}: {self}"]
+
+
+def _made_again(kind: type[TallyveilError], arguments: tuple[object, ...]) -> TallyveilError:
+    return kind.__new__(kind, *arguments)
 
 
 class Warning(Exception):

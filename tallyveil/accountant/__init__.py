@@ -7,6 +7,7 @@ handles workloads, scales and noisy answers, never a true answer; the ledger fil
 
 from tallyveil.accountant.accountant import Accountant, Budgets
 from tallyveil.accountant.binding import check_data, check_tables
+from tallyveil.accountant.budget_reports import BudgetReports
 from tallyveil.accountant.budgets.account import Account, Balance, Room, Share, is_plan
 from tallyveil.accountant.budgets.quote import Quote, TableQuote, cost_text, listed, report_charge
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
@@ -37,6 +38,7 @@ __all__ = [
     "Arrays",
     "Balance",
     "Basis",
+    "BudgetReports",
     "Budgets",
     "Charge",
     "Derivation",

@@ -65,15 +65,15 @@ class Answering:
         gate, settings = self.planner.gate, self.planner.settings
         request = self.planner.request(plan, query)
         answered = self.planner.answer(request)
-        decision = self.planner.edition.decision
+        back = self.planner.back
         after.enter_context(charge_explained(request, answered.quote))
         confidence, nonnegative = request.target.confidence, request.nonnegative
-        over_looks = partial(decision.over_all_looks, request, answered)
+        over_looks = partial(back.over_all_looks, request, answered)
         looks = over_looks(confidence) if settings.all_looks else None
         quotients = QuotientIntervals(
             plan,
             answered,
-            decision.knowledge,
+            back,
             confidence,
             over_looks if settings.all_looks else None,
             nonnegative,
@@ -84,7 +84,7 @@ class Answering:
             tables, small = suppressed(plan, tables, settings.minimum_count)
         if not (plan.private and settings.notices):
             return tables, ()
-        own = notice(request, answered, gate.accountant, looks, quotients)
+        own = notice(request, answered, gate.budgets, looks, quotients)
         effects = noise_effects(plan, tables, self.planner.cursor)
         introduced, absent = self._introductions(plan)
         return tables, (*absent, own, *small, *effects, *introduced)
@@ -101,7 +101,7 @@ class Answering:
             if capped is not None:
                 said.append(Notice(f"{table}: {capped}"))
             if guarantee.agreeing:
-                sentence = guarantee.sentence(gate.accountant.balance(table))
+                sentence = guarantee.sentence(gate.budgets.balance(table))
                 said.append(Notice(f"{table}: {sentence}"))
             if capped is not None or guarantee.agreeing:
                 self.introduced = self.introduced.union((table,))

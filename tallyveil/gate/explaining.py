@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.accountant import Account, Accountant, TableQuote
+from tallyveil.accountant import Account, BudgetReports, TableQuote
 from tallyveil.gate.deciding.cost_messages import at_least, at_most, number, percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
@@ -47,7 +47,7 @@ def explanation(
     plan: Plan,
     request: Request,
     forecast: Forecast,
-    accountant: Accountant,
+    budgets: BudgetReports,
     accounts: Mapping[str, Account],
     quotients: QuotientIntervals,
     versions: Mapping[str, Version],
@@ -98,7 +98,7 @@ def explanation(
         yield f"  {forecast.refused.hint}"
     yield from _savings(forecast)
     yield from _spreads(forecast)
-    yield from _costs(forecast, plan, accountant, request.analyst)
+    yield from _costs(forecast, plan, budgets, request.analyst)
 
 
 def _bought_instead(noise: Noise, columns: int, request: Request) -> Iterator[str]:
@@ -311,11 +311,11 @@ def together(quotes: Sequence[TableQuote]) -> Iterator[str]:
         )
 
 
-def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:
+def _costs(forecast: Forecast, plan: Plan, budgets: BudgetReports, analyst: str) -> Iterator[str]:
     if forecast.quote is None:
         yield "Cost: nothing"
         tables = dict.fromkeys([*plan.workloads, *plan.histograms])
-        yield from dict.fromkeys(remaining(accountant, table, analyst) for table in tables)
+        yield from dict.fromkeys(remaining(budgets, table, analyst) for table in tables)
         return
     for quote in (*forecast.quote.shares, *forecast.quote.tables):
         whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from tallyveil.accountant import Accountant, cost_text
+from tallyveil.accountant import BudgetReports, cost_text
 from tallyveil.gate.deciding.cost_messages import percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
@@ -25,7 +25,7 @@ __all__ = ["interval_text", "notice", "quotient_text", "together_text", "warning
 def notice(
     request: Request,
     answered: Answered,
-    accountant: Accountant,
+    budgets: BudgetReports,
     looks: LookIntervals | None,
     quotients: QuotientIntervals,
 ) -> Notice:
@@ -55,7 +55,7 @@ def notice(
         parts.append(_by_mechanisms(own.ranged, answered.noise))
         parts.append("such answers are biased and need not add up")
     parts += _statistics_texts(statistics, confidence)
-    left = (remaining(accountant, table, request.analyst) for table in request.tables)
+    left = (remaining(budgets, table, request.analyst) for table in request.tables)
     parts += dict.fromkeys(left)
     hints = [_unknown(missing, height, request)] if missing else []
     bare = 0 if looks is None else _without_ends(answered, looks)

@@ -12,6 +12,7 @@ from tallyveil import deadline
 from tallyveil.accountant import VersionAdvanced
 from tallyveil.cache import exact_key
 from tallyveil.errors import TallyveilError, UndefinedFunction, VersionReplaced
+from tallyveil.gate.back import Back
 from tallyveil.gate.deciding.outcome import Answered
 from tallyveil.gate.deciding.request import Request, request_of
 from tallyveil.gate.growth.editions import Edition
@@ -54,9 +55,14 @@ class Planner:
     assigned: object = None
     compared: bool = False
 
+    @property
+    def back(self) -> Back:
+        """What answers: that of the present statement's edition."""
+        return self.edition.decision
+
     def request(self, plan: Plan, query: Query) -> Request:
         """What the query asks of the decision."""
-        return self.edition.decision.allowed(request_of(plan, self.settings, query.sql, self.user))
+        return self.back.allowed(request_of(plan, self.settings, query.sql, self.user))
 
     def answer(self, request: Request) -> Answered:
         """The answer, of what is served by then: rows may be replaced meanwhile. Raises what
@@ -64,8 +70,7 @@ class Planner:
         if the statement has compared with an answer about the version before."""
         while True:
             try:
-                decision = self.edition.decision
-                return decision.answer(decision.allowed(request))
+                return self.back.answer(self.back.allowed(request))
             except VersionAdvanced as advanced:
                 if self.compared:
                     raise VersionReplaced(
@@ -153,7 +158,7 @@ class Planner:
 
     def _knows(self, plan: Plan, query: Query) -> bool:
         """Whether history knows every row."""
-        return self.edition.decision.knows(self.request(plan, query))
+        return self.back.knows(self.request(plan, query))
 
     def _session_key(self, query: Query) -> tuple[Any, ...]:
         """The parts of the session that the query's plan depends on."""

@@ -9,9 +9,10 @@ error probability, and the quotient lies anywhere in what these allow: an upper 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,10 +21,11 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import cached_property
+from tallyveil.gate.back import Back
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.moment_intervals import Allowed, Joint, moment_ends
 from tallyveil.inference import Fieller, outward
-from tallyveil.knowledge import Estimate, JointErrors, Knowledge, joint_errors, sums_with_noises
+from tallyveil.knowledge import Estimate, JointErrors, joint_errors, sums_with_noises
 from tallyveil.rewriter import NoisyTable, Output, Plan
 from tallyveil.rewriter.query_plan import Moment, Quotient, Share
 
@@ -45,7 +47,7 @@ class QuotientIntervals:
 
     plan: Plan
     answered: Answered
-    knowledge: Mapping[str, Knowledge]
+    back: Back
     confidence: Fraction
     looks: Callable[[Fraction], LookIntervals] | None = None
     nonnegative: bool = False
@@ -201,7 +203,7 @@ class _Answers:
         self.unit: Fraction = self.column.multiplier
         self._known = every[output.table][output.column]
         self._plan, self._fine = of.plan, of.answered.columns[output.table]
-        self._knowledge = of.knowledge[output.table]
+        self._with_noises = partial(of.back.with_noises, output.table)
 
     def _rows(self, numbers: Sequence[float | None] | IntArray) -> FloatArray:
         """Numbers by the column's rows and in its steps; NaN for None."""
@@ -234,11 +236,11 @@ class _Answers:
     @cached_property
     def estimates(self) -> list[Estimate | None]:
         """The answers with their noises; None where these are not known."""
-        found = self._knowledge.with_noises(self.column, self._known)
+        found = self._with_noises(self.column, self._known)
         if self.output.summed:
             summed = self._plan.summed[self.output.table][self.output.column]
             column = self._plan.workloads[self.output.table].columns[summed.of]
-            parts = self._knowledge.with_noises(column, self._fine[summed.of])
+            parts = self._with_noises(column, self._fine[summed.of])
             found = sums_with_noises(self._known, found, summed, parts)
         return found if self.output.rows is None else [found[n] for n in self.output.rows.tolist()]
 

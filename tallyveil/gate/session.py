@@ -172,13 +172,13 @@ class GateSession:
 
     def charged(self) -> list[str]:
         """The texts of the statements that were ever charged, oldest first. For the shell."""
-        every = self._gate.accountant.history()
+        every = self._gate.budgets.history()
         return list(dict.fromkeys(one.sql for one in every if not is_plan(one.analyst)))
 
     def forecast(self, request: Request) -> Forecast:
         """What a request would cost now. Free."""
         with self.limited():
-            return self._planner.edition.decision.forecast(request)
+            return self._planner.back.forecast(request)
 
     def boards(self, requests: Sequence[Request]) -> list[Board]:
         """By table, what the requests ask of it together. Raises what `boards` raises."""
@@ -235,7 +235,7 @@ class GateSession:
     def standing(self) -> tuple[Hashable, Hashable] | None:
         """What a repeatable result depends on besides the statement: the user, the settings, and
         how far the ledger has come. None if that cannot be known. Does not wait."""
-        position = self._gate.accountant.position()
+        position = self._gate.budgets.position()
         if position is None:
             return None
         planner, told = self._planner, self._answering.told
@@ -329,18 +329,17 @@ class GateSession:
     def _explained(
         self, query: Query, given: Given
     ) -> tuple[list[str], Plan, tuple[Notice, ...], list[Quote]]:
-        gate, lines, decision = self._gate, list[str](), self._planner.edition.decision
+        gate, lines, back = self._gate, list[str](), self._planner.back
         notices, quotes = list[Notice](), list[Quote]()
         with _placed(query):
             stages = self._stages(query, given)
             for stage in stages:
                 plan, request = stage.plan, self._planner.request(stage.plan, stage.query)
-                forecast = decision.forecast(request)
+                forecast = back.forecast(request)
                 lines += announced(stages, stage)
                 known = Answered(forecast.found, forecast.noise, None, summed=forecast.summed)
-                knowledge, confidence = decision.knowledge, request.target.confidence
-                quotients = QuotientIntervals(plan, known, knowledge, confidence)
-                about = plan, request, forecast, gate.accountant, gate.accounts, quotients
+                quotients = QuotientIntervals(plan, known, back, request.target.confidence)
+                about = plan, request, forecast, gate.budgets, gate.accounts, quotients
                 lines += explanation(*about, self._planner.edition.versions)
                 notices += warnings(plan, stage.query.offset)
                 quotes += [] if forecast.quote is None else [forecast.quote]

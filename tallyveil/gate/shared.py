@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallyveil.accountant import Account, Accountant
+from tallyveil.accountant import Account, Accountant, BudgetReports
 from tallyveil.cache import Cache
 from tallyveil.gate.deciding.decision import Decision
 from tallyveil.gate.declared.guarantee import Guarantee
@@ -32,6 +32,11 @@ class Shared:
     guarantees: Mapping[str, Guarantee]
     copies: Mapping[str, Copy]
     server_version: str = SERVER_VERSION
+
+    @property
+    def budgets(self) -> BudgetReports:
+        """What is spent, on what, and what remains."""
+        return self.accountant
 
     @property
     def decision(self) -> Decision:

@@ -128,7 +128,7 @@ class Staging:
         """What history does not determine is NULL, with which nothing can be compared."""
         planner = self.answering.planner
         request = planner.request(stage.plan, stage.query)
-        if request.source == "history" and not planner.edition.decision.knows(request):
+        if request.source == "history" and not planner.back.knows(request):
             raise FeatureNotSupported(
                 "history does not determine the subquery, with which the statement compares",
                 hint="SET dp.source = auto buys it, or ask about what history knows.",
@@ -242,7 +242,7 @@ class Staging:
         planner, spent = self.answering.planner, dict[tuple[str, str | None], Fraction]()
         for stage in stages if len(stages) > 1 else ():
             request = planner.request(stage.plan, stage.query)
-            quote = planner.edition.decision.forecast(request).quote or Quote(())
+            quote = planner.back.forecast(request).quote or Quote(())
             for one in (*quote.tables, *quote.shares):
                 owner = one.table, one.analyst
                 spent[owner] = spent.get(owner, Fraction(0)) + one.cost

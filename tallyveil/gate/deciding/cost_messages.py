@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.accountant import Accountant, Balance, Quote, cost_text, listed, report_charge
+from tallyveil.accountant import Balance, BudgetReports, Quote, cost_text, listed, report_charge
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.deciding.request import Request
 from tallyveil.mechanisms.units import text_down, text_up
@@ -46,11 +46,11 @@ def percent(confidence: Fraction) -> str:
     return f"at {number(confidence * 100)} %"
 
 
-def remaining(accountant: Accountant, table: str, analyst: str) -> str:
+def remaining(budgets: BudgetReports, table: str, analyst: str) -> str:
     """What the table has left, with those that share its budget, and, if that has shares, what the
     analyst has left."""
-    balance, share = accountant.balance(table), accountant.share(table, analyst)
-    whole = f"{_left(balance)} remains for {listed(accountant.sharing(table))}"
+    balance, share = budgets.balance(table), budgets.share(table, analyst)
+    whole = f"{_left(balance)} remains for {listed(budgets.sharing(table))}"
     if balance.delta is not None:
         whole += (
             f", where epsilon {text_up(balance.epsilon_spent, 6)} of"

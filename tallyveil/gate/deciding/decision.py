@@ -47,11 +47,11 @@ from tallyveil.gate.strategies.direct import as_asked, sums_after
 from tallyveil.gate.strategies.offer import Information, Limits, Offer
 from tallyveil.gate.strategies.optimal import comparison
 from tallyveil.gate.strategies.translated import saving
-from tallyveil.knowledge import Bought, Found, Knowledge
+from tallyveil.knowledge import Answers, Bought, Estimate, Found, Knowledge
 from tallyveil.mechanisms import STATISTICS, CountMechanism
 from tallyveil.mechanisms.constrained.joint_release import release_together
 from tallyveil.mechanisms.protocol import Releasing
-from tallyveil.rewriter import Workload
+from tallyveil.rewriter import Column, Workload
 
 __all__ = ["Decision"]
 
@@ -163,6 +163,10 @@ class Decision:
             )
             for table, workload in request.workloads.items()
         }
+
+    def with_noises(self, table: str, column: Column, rows: Answers) -> list[Estimate | None]:
+        """What was reported about a column's rows, with its noises (`joint_errors`)."""
+        return self.knowledge[table].with_noises(column, rows)
 
     def forecast(self, request: Request) -> Forecast:
         """Return what `answer` would do now. Free; it changes nothing."""

@@ -51,16 +51,16 @@ def _budget(viewer: Viewer) -> Iterator[_Row]:
 
     What is left to be recorded is the viewer's in both.
     """
-    accountant = viewer.gate.accountant
+    budgets = viewer.gate.budgets
     for name, table in viewer.gate.policy.tables.items():
-        left = accountant.room(name, viewer.user).left
+        left = budgets.room(name, viewer.user).left
         room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
-        whole, highest = accountant.balance(name), accountant.most_expensive(name)
+        whole, highest = budgets.balance(name), budgets.most_expensive(name)
         room["guarantee"] = viewer.gate.guarantees[name].sentence(whole)
         yield _balance(table, None, whole, highest) | room
-        share = accountant.share(name, viewer.user)
+        share = budgets.share(name, viewer.user)
         if share is not None:
-            highest = accountant.most_expensive(name, viewer.user)
+            highest = budgets.most_expensive(name, viewer.user)
             yield _balance(table, viewer.user, share, highest) | room
 
 
@@ -110,8 +110,8 @@ def _attributes(viewer: Viewer) -> Iterator[_Row]:
 
 def _history(viewer: Viewer) -> Iterator[_Row]:
     # Charges first: later readings cover them all, except for tables not in the policy any more.
-    entries = viewer.gate.accountant.history()
-    spent = {r.entry.charge_id: float(r.spent) for r in viewer.gate.accountant.odometer()}
+    entries = viewer.gate.budgets.history()
+    spent = {r.entry.charge_id: float(r.spent) for r in viewer.gate.budgets.odometer()}
     for entry in entries:
         yield {
             "charge_id": entry.charge_id,
