@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from tallyveil import deadline
-from tallyveil.accountant.background import Background
+from tallyveil.accountant.background import Background, rest
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.budget_reports import BudgetReports
 from tallyveil.accountant.budgets.account import Account
@@ -168,12 +168,16 @@ class Accountant(BudgetReports):
         least = self._may_lack if least is None else least
         if not self._ledger.has_checkpoint or self._state.unsummarised < least:
             return
-        sealing = True
-        while sealing:
+        while True:
             with self._lock, self._ledger.snapshot() as view:
-                sealing = self._state.seal(view)
+                sealing = self._state.sealing(view)
+            if sealing is None:
+                break
+            sealing()  # which takes many times as long as to read the records
+            rest()
         # Derived before the position is read, so that the summary covers all that it follows from.
         each = [(one, own, derive()) for one, (own, derive) in tuple(self._derive.items())]
+        rest()
         with self._lock:
             current = self._state.version
             derived = {table: own for table, version, own in each if version == current(table)}

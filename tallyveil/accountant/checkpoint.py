@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import __version__
+from tallyveil.accountant.background import rest
 from tallyveil.accountant.budgets.account import OTHERS, PLANS, Account, Amount
 from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
@@ -37,6 +39,7 @@ __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
 _FORMAT: Final = 12  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
+_PORTION: Final = 1 << 20  # bytes that take a millisecond or two to read or write
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 _Named: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -143,12 +146,29 @@ def write_summary(ledger: LedgerStore, accounts: Mapping[str, Account], summary:
         arrays |= {f"{n}/{key}": array for key, array in own.items()}
     arrays |= {f"readings/{name}": array for name, array in readings.items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-    body = io.BytesIO()
+    body, digest = _Parts(), hashlib.blake2b(digest_size=_DIGEST)
     np.savez(body, allow_pickle=False, **arrays)
-    digest = hashlib.blake2b(body.getbuffer(), digest_size=_DIGEST).digest()
-    body.seek(0, io.SEEK_END)
-    body.write(digest)
-    ledger.write_checkpoint(body.getbuffer())
+    for some in body.portions():
+        digest.update(some)
+    ledger.write_checkpoint(itertools.chain(body.portions(), (digest.digest(),)))
+
+
+class _Parts(io.RawIOBase):
+    """A file that keeps what is written as it is, without a copy."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, part: Any) -> int:
+        self._parts.append(bytes(part))  # no copy of bytes
+        return len(self._parts[-1])
+
+    def portions(self) -> Iterator[memoryview]:
+        """All that was written, in portions between which to `rest`."""
+        for part in self._parts:
+            for start in range(0, len(part), _PORTION):
+                yield memoryview(part)[start : start + _PORTION]
+                rest()
 
 
 def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:

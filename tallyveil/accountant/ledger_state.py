@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import Final, NamedTuple
 
 from tallyveil import deadline
@@ -30,7 +31,7 @@ from tallyveil.accountant.store.ledger_records import (
     R,
     ReplacementRecord,
 )
-from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seal, Seen, Snapshot
 from tallyveil.workload.workload import Column
 
 __all__ = ["BATCH", "LedgerState", "Unread"]
@@ -215,18 +216,21 @@ class LedgerState:
         derived = {**self.derived, **derived}
         return Summary(*ends, *spent, amounts, readings, derived, dict(self._seals))
 
-    def seal(self, view: Snapshot) -> bool:
-        """Seal some more of the records read, for the next summary; False if none is left."""
+    def sealing(self, view: Snapshot) -> Callable[[], None] | None:
+        """Take some more of the records read; None if none is left. What is returned seals them for
+        the next summary, and needs no lock."""
         for kind, read in ((ChargeRecord, self._charges), (AnswerRecord, self._answers)):
             seen = START
             while (found := self._seals.get((kind.__name__, seen))) is not None:
                 seen = found.end
             if read.number - seen.number >= _MANY:
-                own = view.seal(kind, seen, _MANY)
-                if own is not None:
-                    self._seals[kind.__name__, seen] = own
-                    return True
-        return False
+                seal = view.seal(kind, seen, _MANY)
+                if seal is not None:
+                    return partial(self._sealed, (kind.__name__, seen), seal)
+        return None
+
+    def _sealed(self, of: tuple[str, Position], seal: Callable[[], Seal]) -> None:
+        self._seals[of] = seal()
 
     def _replay(self) -> None:
         """Read the ledger in transactions short enough for other processes to write in between."""

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
@@ -341,9 +341,9 @@ class RemoteStore(LedgerStore):
         content: bytes | None = self.call("checkpoint")
         return content
 
-    def write_checkpoint(self, content: bytes | memoryview) -> None:
+    def write_checkpoint(self, parts: Iterable[bytes | memoryview]) -> None:
         with suppress(LedgerError):
-            self.call("write_checkpoint", bytes(content))
+            self.call("write_checkpoint", b"".join(parts))
 
     def close(self) -> None:
         self.lose()

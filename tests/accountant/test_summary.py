@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share, checkpoint
+from tallyveil.accountant.background import Background, rest
 from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.store import sqlite_ledger
@@ -196,6 +197,49 @@ def test_no_statement_waits_for_a_summary_to_be_written(
     go_on.set()
     accountant._background.wait()
     assert beside(tmp_path / "ledger").exists()
+
+
+def test_no_statement_waits_for_records_to_be_sealed(
+    cubes: Any, release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallyveil.accountant.accountant._LONG", 2)
+    monkeypatch.setattr("tallyveil.accountant.ledger_state._MANY", 2)
+    seal, sealing, go_on = sqlite_ledger._sealed, threading.Event(), threading.Event()
+
+    def slowly(rows: list[Any]) -> Any:
+        sealing.set()
+        assert go_on.wait(60)
+        return seal(rows)
+
+    accountant = opened(cubes, tmp_path / "ledger")
+    monkeypatch.setattr(sqlite_ledger, "_sealed", slowly)
+    for number in range(2):
+        ask(accountant, release(number), "alice")
+    assert sealing.wait(60)
+    for number in range(2, 6):
+        ask(accountant, release(number), "alice")
+    go_on.set()
+    accountant._background.wait()
+    assert len(accountant._state._seals) == 6  # of two charges or two answers each
+
+
+def test_background_work_rests_until_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyveil.accountant.background._REST", 10**6)
+    resting, done = threading.Event(), list[str]()
+
+    def work() -> None:
+        sum(range(1_000))
+        resting.set()
+        rest()
+        done.append("rested")
+
+    background = Background(work)
+    background.start()
+    assert resting.wait(60)
+    assert not done
+    background.wait()
+    assert done == ["rested"]
+    rest()  # in any other thread that is nothing
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -74,10 +74,11 @@ class Snapshot(Protocol):
         Raises LedgerError if the chain is broken or the record at ``seen`` is missing.
         """
 
-    def seal(self, kind: type[Record], seen: Position, number: int) -> Seal | None:
-        """The seal of so many records after ``seen``; None where a store has none.
+    def seal(self, kind: type[Record], seen: Position, number: int) -> Callable[[], Seal] | None:
+        """Read so many records after ``seen``, of which there are as many. What is returned finds
+        their seal, also once the view has ended; None where a store has none.
 
-        Raises what `after` raises.
+        Both raise what `after` raises.
         """
 
     def end(self, kind: type[Record]) -> Position:
@@ -175,8 +176,9 @@ class LedgerStore(Protocol):
         none."""
 
     @abstractmethod
-    def write_checkpoint(self, content: bytes | memoryview) -> None:
-        """Replace the checkpoint. It is a cache: no error is raised if that fails."""
+    def write_checkpoint(self, parts: Iterable[bytes | memoryview]) -> None:
+        """Replace the checkpoint, by these parts one after the other. It is a cache: no error is
+        raised if that fails."""
 
     @abstractmethod
     def close(self) -> None:

@@ -22,7 +22,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,7 +87,7 @@ class SqliteSnapshot:
             raise self._ledger.tampered()
         if seal is not None:
             rows = self._rows(kind, seen, most).fetchall()
-            if _sealed(rows) == seal:
+            if rows and _sealed(rows) == seal:
                 yield from ((kind._make(own), Position(n, chain)) for n, *own, chain in rows)
                 return
         left = most
@@ -102,13 +102,18 @@ class SqliteSnapshot:
         if left and seen.number != self.end(kind).number:
             raise self._ledger.tampered()
 
-    def seal(self, kind: type[Record], seen: Position, number: int) -> Seal | None:
+    def seal(self, kind: type[Record], seen: Position, number: int) -> Callable[[], Seal]:
         rows = self._rows(kind, seen, number).fetchall()
-        for row in rows:
-            seen = Position(row[0], linked(seen.chain, *row[:-1]))
-            if seen.chain != row[-1]:
-                raise self._ledger.tampered()
-        return _sealed(rows)
+
+        def seal() -> Seal:
+            before = seen.chain
+            for *row, chain in rows:
+                before = linked(before, *row)
+                if before != chain:
+                    raise self._ledger.tampered()
+            return _sealed(rows)
+
+        return seal
 
     def _rows(self, kind: type[Record], seen: Position, most: int) -> sqlite3.Cursor:
         name, columns = _NAMES[kind], ", ".join(_COLUMNS[kind])
@@ -245,7 +250,7 @@ class Ledger(SqliteFile, LedgerStore):
         except OSError:
             return None
 
-    def write_checkpoint(self, content: bytes | memoryview) -> None:
+    def write_checkpoint(self, parts: Iterable[bytes | memoryview]) -> None:
         """Replace the file beside the ledger atomically."""
         if self.path is None:
             return
@@ -254,7 +259,7 @@ class Ledger(SqliteFile, LedgerStore):
             try:
                 handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
                 with open(handle, "wb") as file:
-                    file.write(content)
+                    file.writelines(parts)
                 draft.replace(_beside(self.path))
             except OSError:
                 draft.unlink(missing_ok=True)
@@ -267,10 +272,8 @@ class Ledger(SqliteFile, LedgerStore):
         )
 
 
-def _sealed(rows: list[Any]) -> Seal | None:
+def _sealed(rows: list[Any]) -> Seal:
     """The seal of rows. Format 2 of marshal writes what is equal alike, and nothing else so."""
-    if not rows:
-        return None
     written = hashlib.blake2b(marshal.dumps(rows, 2), digest_size=32)
     return Seal(Position(rows[-1][0], rows[-1][-1]), written.digest())
 
