@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ from tallyveil.knowledge.recorded.prepared import CELLS, fitting, prepared
 from tallyveil.knowledge.reported import TOGETHER
 from tallyveil.knowledge.selection import better
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import ANY_WORK, KINDS, WRITTEN_OUT, System
+from tallyveil.knowledge.system import ANY_WORK, KINDS, WRITTEN_OUT, System, fitting_rows
 from tallyveil.knowledge.update import updated
 from tallyveil.workload.orthogonal import are_orthogonal
 from tallyveil.workload.workload import Column
@@ -228,19 +228,24 @@ class Estimator:
         if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
         sums = sum(column.height for column in columns[asked:])
-        system = System.of(state, columns, taken or (), work, share.kinds, sums)
         if taken is None:
+            system = System.of(state, columns, (), work, share.kinds, sums)
             return None if system is None else replace(unhelped, system=system)
-        if system is None:
-            return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
-        if not system.used:  # rows that follow from exact rows alone are known already (`exact`)
-            return replace(nothing, system=system, chosen=(taken, work))
-        if len(system.used) < len(taken):  # more were checked than there was the work for
-            spans = state.relevance.spans(system.used, columns)
-            if state.proves_undetermined(columns[:asked], spans):
-                found = replace(unhelped, chosen=(taken, work))
-                return found if asked == 1 else replace(found, system=system)
-        return replace(nothing.estimated(system), chosen=(taken, work))
+        selection, chosen = fitting_rows(state, columns, taken, work), (taken, work)
+        if selection is None:
+            return replace(nothing, chosen=chosen) if len(columns) == 1 else None
+        used, undetermined = selection.recorded, False
+        if 0 < len(used) < len(taken):  # more were checked than there was the work for
+            spans = state.relevance.spans(used, columns)
+            undetermined = state.proves_undetermined(columns[:asked], spans)
+            if undetermined and asked == 1:
+                return replace(unhelped, chosen=chosen)
+        system = System.of_selected(state, selection, share.kinds, sums)
+        if undetermined:
+            return replace(unhelped, system=system, chosen=chosen)
+        if not used:  # rows that follow from exact rows alone are known already (`exact`)
+            return replace(nothing, system=system, chosen=chosen)
+        return replace(nothing.estimated(system), chosen=chosen)
 
     def _narrowed(
         self, columns: Sequence[Column], found: Estimates, share: _Share, asked: int
@@ -257,19 +262,23 @@ class Estimator:
             itertools.islice(narrow, _NARROW),
             (used[: len(used) >> n] for n in range(1, halves + 1)),
         )
-        solved = frozenset() if found.given_up else frozenset(used)
+        # What was solved, and whether no part of it determines more rows.
+        solved = [(frozenset(used), not found.given_up)]
         for numbers in filter(None, fewer):
             deadline.check()
-            if solved.issuperset(numbers):  # then they determine no more rows
+            if _is_in_vain(numbers, solved):
                 continue
             spans = self._state.relevance.spans(numbers, columns)
             if self._state.proves_undetermined(columns[:asked], spans):
                 continue
-            sums = sum(column.height for column in columns[asked:])
-            system = System.of(self._state, columns, numbers, share.work, share.kinds, sums)
-            if system is None or not system.used:
+            selection = fitting_rows(self._state, columns, numbers, share.work)
+            own = () if selection is None else selection.recorded
+            if selection is None or not own or _is_in_vain(own, solved):
                 continue
+            sums = sum(column.height for column in columns[asked:])
+            system = System.of_selected(self._state, selection, share.kinds, sums)
             one = replace(found, undetermined=False).estimated(system)
+            solved.append((frozenset(own), not one.given_up))
             if one.unknown < best.unknown:
                 best = replace(one, chosen=found.chosen)
             if best.unknown <= empty:
@@ -388,6 +397,14 @@ class Estimator:
         return replace(
             now, rows=tuple(better(own, others, found.aims[n]) for n, own, others in every)
         )
+
+
+def _is_in_vain(numbers: Collection[int], solved: Sequence[tuple[frozenset[int], bool]]) -> bool:
+    """Whether recorded columns determine no more rows than one of those sets that were ``solved``,
+    each with whether no part of it does: the same set, or such a part."""
+    return any(
+        one.issuperset(numbers) and (whole or len(one) == len(numbers)) for one, whole in solved
+    )
 
 
 def _within(column: Column, others: Sequence[Column]) -> list[int]:

@@ -24,12 +24,12 @@ from tallyveil.inference import (
 )
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.recorded.drawn import DRAWS
-from tallyveil.knowledge.recorded.matrix import cells_of_all, related
+from tallyveil.knowledge.recorded.matrix import Selection, cells_of_all, related, selected
 from tallyveil.knowledge.recorded.prepared import PreparedColumn, prepared, prepared_column
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
-__all__ = ["ANY_KINDS", "ANY_WORK", "KINDS", "WRITTEN_OUT", "System"]
+__all__ = ["ANY_KINDS", "ANY_WORK", "KINDS", "WRITTEN_OUT", "System", "fitting_rows"]
 
 ANY_WORK: Final = 1 << 62
 ANY_KINDS: Final = 1 << 62
@@ -74,16 +74,24 @@ class System:
         *,
         thorough: bool = False,
     ) -> System | None:
-        """The system of the columns' rows, with exact rows and those recorded columns ``numbers``,
-        from the first, that fit in ``work`` entries; None if the question is too large."""
-        every = (*(-1 - n for n in range(len(state.exact))), *numbers)
-
-        def history(number: int) -> PreparedColumn:
-            return prepared_column(state.seed, state.answer(number).column)
-
-        found = related(prepared(state.seed, columns), every, history, work, len(state.exact))
+        """The system of the columns' rows and their `fitting_rows`; None if these are too large."""
+        found = fitting_rows(state, columns, numbers, work)
         if found is None:
             return None
+        return cls.of_selected(state, found, kinds, sums, thorough=thorough)
+
+    @classmethod
+    def of_selected(
+        cls,
+        state: State,
+        selection: Selection,
+        kinds: int,
+        sums: int,
+        *,
+        thorough: bool = False,
+    ) -> System:
+        """The system of a question's rows and those of the columns selected for it."""
+        found = selection.matrices()
         return cls(
             found.history,
             found.question,
@@ -272,6 +280,19 @@ class System:
             self.kinds,
             self.sums,
         )
+
+
+def fitting_rows(
+    state: State, columns: Sequence[Column], numbers: Sequence[int], work: int
+) -> Selection | None:
+    """The exact rows and those recorded columns ``numbers``, from the first, that fit in ``work``
+    entries with the columns' rows; None if these are too large."""
+    every = (*(-1 - n for n in range(len(state.exact))), *numbers)
+
+    def history(number: int) -> PreparedColumn:
+        return prepared_column(state.seed, state.answer(number).column)
+
+    return selected(prepared(state.seed, columns), every, history, work, len(state.exact))
 
 
 def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

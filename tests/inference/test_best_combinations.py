@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises, best_combinations
+from tallyveil.inference import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    Exchangeable,
+    Noises,
+    best_combinations,
+)
 from tallyveil.inference.estimates import combinations, together
 from tallyveil.inference.estimates.least_norm import LARGEST
 from tests.inference.exact import best_combination, least_variances
@@ -163,6 +169,34 @@ def test_a_row_near_the_others_adds_what_it_says(big: int) -> None:
     )
     assert found is not None
     assert found.weights[np.argsort(found.places)] == pytest.approx([-1, 1], abs=1e-6)
+
+
+def test_multiples_of_a_query_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the averages of groups, whose sums are multiples of their counts."""
+    solved, nearest = list[int](), Exchangeable.nearest
+
+    def one_by_one(history: Exchangeable, queries: np.ndarray) -> object:
+        if len(queries) > 1:
+            return None
+        solved.append(len(queries))
+        return nearest(history, queries)
+
+    monkeypatch.setattr(Exchangeable, "nearest", one_by_one)
+    rng = np.random.default_rng(4)
+    rows = rng.integers(-2, 3, (6, 9))
+    history = Exchangeable(_sparse(rows), rng.uniform(1, 9, 6))
+    first, second = rng.integers(-3, 4, (2, 6)) @ rows
+    anything = rng.integers(1, 9, 9)
+    queries = np.array([6 * first, second, 15 * first, 0 * first, anything, -second, 2 * anything])
+    found = history.combinations(queries)
+    assert len(solved) == 4
+    assert found[4] is found[6] is None
+    for query, weights in zip(queries, found, strict=True):
+        if weights is not None:
+            np.testing.assert_allclose(weights @ rows, query, atol=1e-10)
+    assert found[0] is not None
+    assert found[2] is not None
+    np.testing.assert_allclose(found[2], 2.5 * found[0], rtol=1e-12)
 
 
 def test_a_grouping_of_thousands_is_a_few_sorts() -> None:

@@ -109,6 +109,30 @@ def test_they_are_those_of_the_whole_system(
     assert compared > 20
 
 
+def test_rows_that_one_answer_each_says_are_determined_by_it() -> None:
+    """What is asked again more precisely needs no solve: each row is the mean of two answers."""
+    history = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 1, 0]])
+    question = np.array([[0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]])
+    noises = Noises.of(DiscreteLaplaceLaw, np.array([20.0, 30.0, 1.0]))
+    determined = solved(_sparse(history), noises, _sparse(question)).determined
+    assert determined is not None
+    answered = np.array([0, 2])
+    fresh = Noises.of(DiscreteLaplaceLaw, np.array([10.0, 5.0]))
+    together = Noises.concatenated([noises, fresh])
+    found = determined.combined(together, answered, 3)
+    assert found is not None
+    whole = np.concatenate([history, question[answered]])
+    expected = best_combinations(_sparse(whole), together, _sparse(question))
+    assert found[1] is expected[1] is None
+    for row in answered.tolist():
+        one, other = found[row], expected[row]
+        assert one is not None
+        assert other is not None
+        np.testing.assert_allclose(_dense(one, 5), _dense(other, 5), atol=1e-12)
+    exact = Noises.of(DiscreteLaplaceLaw, np.array([20.0, 0.0, 1.0]))
+    assert solved(_sparse(history), exact, _sparse(question)).determined is None
+
+
 def test_a_history_that_says_nothing_leaves_the_answers() -> None:
     """By two numbers of which nothing follows, rows stay as they were answered."""
     nothing = Determined.nothing(np.array([0, 2]))

@@ -173,3 +173,30 @@ def test_few_of_many_choices_of_columns_are_looked_at(narrowed: list[list[int]])
     (found,) = Estimator(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
     assert [[*rows] for rows in found.rows] == [[None]]
     assert 0 < len(narrowed) <= 4
+
+
+def test_no_choice_of_columns_is_solved_again(
+    narrowed: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more columns than there is the work for, the same are taken."""
+    solved: list[tuple[int, ...]] = []
+    solve = System.solved
+
+    def noted(system: System) -> Any:
+        solved.append(system.used)
+        return solve(system)
+
+    monkeypatch.setattr(System, "solved", noted)
+    state = State(1)
+    for number in range(1_200):
+        low = number % 40
+        ranges = {"hour": (low, low + 5 + number % 7), "part": (number % 3, 50 - number % 5)}
+        state.learn(release(number, _ranged(**ranges)))
+    state.learn(release(1_200, _ranged(second=(0, 30))))
+    cells = np.flatnonzero(np.random.default_rng(0).random(HOURS**2) < 0.05)
+    rows = np.arange(len(cells)) * 4 // len(cells)
+    asked = Factor(("hour", "part"), (HOURS, HOURS), 4, rows, cells, rows * 0 + 1)
+    (found,) = Estimator(state).at([Column((asked,))], [0], state.recorded, 1)
+    assert [[*rows] for rows in found.rows] == [[None] * 4]
+    assert len(narrowed) == 1
+    assert len(solved) == 1

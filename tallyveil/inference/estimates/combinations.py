@@ -22,7 +22,7 @@ every interval valid.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,7 +106,7 @@ def solved(
         result[number] = Combination(np.array([row], dtype=np.int64), np.ones(1), kind)
     rows, asked = pruned.rows, pruned.open
     if not len(asked):
-        return Solved(result)
+        return Solved(result, _determined_by_own(pruned.own, noises, question))
     blocks = Blocks(history[rows], noises.take(rows))
     parts = Parts(question[asked], blocks)
     solutions = _Solutions(blocks, parts, thorough, times)
@@ -135,6 +135,20 @@ def solved(
     every = np.count_nonzero(np.diff(question.indptr)) == len(asked)
     determined = _determined(solutions, rows, asked, noises) if every else None
     return Solved(result, determined, solutions.given_up)
+
+
+def _determined_by_own(
+    own: Mapping[int, int], noises: Noises, question: sparse.csr_matrix
+) -> Determined | None:
+    """As `_determined`, where each row that has cells equals the only one that can answer it."""
+    asked = np.flatnonzero(np.diff(question.indptr))
+    if not 0 < len(asked) == len(own) <= _FEW or noises.together is not None:
+        return None
+    if not noises.variances.all():
+        return None
+    weights = np.zeros((len(asked), len(noises)))
+    weights[np.arange(len(asked)), [own[row] for row in asked.tolist()]] = 1.0
+    return Determined.of(asked, weights, np.zeros((len(asked), 0)))
 
 
 def _determined(

@@ -74,8 +74,20 @@ class Exchangeable:
             return [None if query.any() else zero for query in queries]
         nearest = self.nearest(queries)
         if nearest is None and len(queries) > 1:
-            return [self.combinations(query[None, :])[0] for query in queries]
+            return self._one_by_one(queries)
         return [None] if nearest is None else nearest.combinations
+
+    def _one_by_one(self, queries: IntArray) -> Sequence[FloatArray | None]:
+        """As `combinations`, where multiples of a query are one problem."""
+        units, solved = np.gcd.reduce(queries, axis=1), dict[bytes, FloatArray | None]()
+        result: list[FloatArray | None] = []
+        for query, unit in zip(queries, np.maximum(units, 1).tolist(), strict=True):
+            row = query // unit
+            if (key := row.tobytes()) not in solved:
+                solved[key] = self.combinations(row[None, :])[0]
+            found = solved[key]
+            result.append(None if found is None else unit * found)
+        return result
 
     def nearest(self, queries: IntArray) -> Nearest | None:
         """The nearest combinations for all queries, by their joint colours; None if these are too
@@ -110,7 +122,13 @@ class Exchangeable:
                 self._weights[key] = weights
         used = self._weights[key][:, sorts]
         off = queries - (rows.T @ used.T).T
-        return Nearest.of(used, queries, off, abs(rows).max(axis=1).toarray()[:, 0], shape)
+        return Nearest.of(used, queries, off, self._most, shape)
+
+    @cached_property
+    def _most(self) -> IntArray:
+        """Each row's largest coefficient."""
+        most: IntArray = abs(self._rows).max(axis=1).toarray()[:, 0]
+        return most
 
     @cached_property
     def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:

@@ -34,7 +34,7 @@ from tallyveil.knowledge.recorded.prepared import (
 )
 from tallyveil.workload.workload import Factor
 
-__all__ = ["COLUMN", "Related", "cells_of_all", "related"]
+__all__ = ["COLUMN", "Related", "Selection", "cells_of_all", "related", "selected"]
 
 COLUMN: Final = 50  # the work of a column beside its entries
 _FIRST: Final = 32  # columns expanded first, before the number of their entries is known
@@ -58,33 +58,28 @@ def related(
     work: int,
     first: int = 0,
 ) -> Related | None:
-    """The matrices of the questions' rows and of those columns ``numbers``, from the first, that
-    fit in ``work`` entries together; None if the questions alone are too large."""
-    found = _taken(questions, numbers, history, work, first)
+    """The matrices of a selection (`selected`)."""
+    found = selected(questions, numbers, history, work, first)
     return None if found is None else found.matrices()
 
 
-def cells_of_all(
-    questions: Sequence[PreparedColumn], history: Sequence[PreparedColumn], work: int
-) -> int | None:
-    """At most how many cells `related` tells apart; None if it would not take all columns."""
-    found = _taken(questions, range(len(history)), history.__getitem__, work, 0)
-    return found.cells if found is not None and len(found.used) == len(history) else None
-
-
-def _taken(
+def selected(
     questions: Sequence[PreparedColumn],
     numbers: Sequence[int],
     history: Callable[[int], PreparedColumn],
     work: int,
-    first: int,
-) -> _Trial | None:
-    """Each column that distinguishes more values adds entries to all others. So it first expands
-    the ``first`` columns and a few more, and then more as long as most of them fit."""
+    first: int = 0,
+) -> Selection | None:
+    """Those columns ``numbers``, from the first, that fit in ``work`` entries together with the
+    questions' rows; None if the questions alone are too large.
+
+    Each column that distinguishes more values adds entries to all others. So it first expands the
+    ``first`` columns and a few more, and then more as long as most of them fit.
+    """
     values = _Values(questions[0].seed)
     if any(question.too_large for question in questions) or not values.add(questions):
         return None
-    best = _Trial(values, questions, 0, [], work)
+    best = Selection(values, questions, 0, [], work)
     limit, size = min(len(numbers), work // COLUMN), first + _FIRST
     while best.size < limit:
         size = min(size, limit)
@@ -101,7 +96,15 @@ def _taken(
     return None if best.too_large else best
 
 
-class _Trial:
+def cells_of_all(
+    questions: Sequence[PreparedColumn], history: Sequence[PreparedColumn], work: int
+) -> int | None:
+    """At most how many cells `related` tells apart; None if it would not take all columns."""
+    found = selected(questions, range(len(history)), history.__getitem__, work)
+    return found.cells if found is not None and len(found.used) == len(history) else None
+
+
+class Selection:
     """The first ``size`` columns, without those that distinguish too many cells, expanded on first
     use. Columns are taken while their work fits in ``work``, of which ``left`` remains."""
 
@@ -151,18 +154,24 @@ class _Trial:
         """Whether at least half of the columns fit."""
         return self.left >= -COLUMN and 2 * len(self._taken[0]) >= len(self._columns)
 
-    def grown(self, more: list[tuple[int, PreparedColumn]]) -> _Trial:
-        """Return the trial with more columns."""
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The columns taken."""
+        return tuple(self._columns[place][0] for place in self._taken[0])
+
+    @property
+    def recorded(self) -> tuple[int, ...]:
+        """The columns taken that are not exact."""
+        return tuple(number for number in self.used if number >= 0)
+
+    def grown(self, more: list[tuple[int, PreparedColumn]]) -> Selection:
+        """Return the selection from more columns."""
         values = copy.copy(self._values)
         fitting = [one for one in more if not one[1].too_large]
         if not values.add([prepared for _, prepared in fitting]):
             fitting = [one for one in fitting if values.add([one[1]])]
         size, columns = self.size + len(more), self._columns + fitting
-        return _Trial(values, self._questions, size, columns, self._work)
-
-    @property
-    def used(self) -> tuple[int, ...]:
-        return tuple(self._columns[place][0] for place in self._taken[0])
+        return Selection(values, self._questions, size, columns, self._work)
 
     @property
     def cells(self) -> int:
