@@ -78,18 +78,23 @@ class CheckedLock:
         self._outer = 0
 
     def __enter__(self) -> None:
+        while not self.enter_within(_PAUSE):
+            pass
+
+    def enter_within(self, seconds: float) -> bool:
+        """Take the lock, or return False if that is not possible within this time. A leaf is waited
+        for, however long that takes."""
         outer = _held.rank
         if outer >= self._rank:
             raise RuntimeError(f"a {self._rank.name} lock is taken under a {Rank(outer).name} one")
-        if self._rank != Rank.LEAF:
+        if not self._lock.acquire(timeout=-1 if self._rank == Rank.LEAF else seconds):
             ledger = self._rank == Rank.ACCOUNTANT
-            while not self._lock.acquire(timeout=_PAUSE):
-                with deadline.doing(_LEDGER) if ledger else nullcontext():
-                    deadline.check()
-        else:
-            self._lock.acquire()
+            with deadline.doing(_LEDGER) if ledger else nullcontext():
+                deadline.check()
+            return False
         self._outer = outer
         _held.rank = self._rank
+        return True
 
     def __exit__(
         self,

@@ -55,7 +55,8 @@ class Accountant(BudgetReports):
 
     Its lock covers the ledger's transactions, which use one connection, and what follows from
     them. The lock is held while the disk makes charges durable, and with a ``draw`` for `sell`
-    while a few answers are drawn, which takes less time than a second wait for the disk. It is not
+    while a few answers are drawn, which takes less time than a second wait for the disk. What
+    statements read that are answered from history does not wait for that (`Standing`). It is not
     held while estimates are made.
     """
 
@@ -79,7 +80,7 @@ class Accountant(BudgetReports):
             elif budgets == "as given":
                 end = budgets_end(transaction)
         super().__init__(ledger, accounts, LedgerState(ledger, accounts, end))
-        self._writer = LedgerWriter(ledger, self._state)
+        self._writer = LedgerWriter(ledger, self._state, self._standing)
         self._versions = VersionLog(ledger)
         self._derive: dict[str, tuple[int, Callable[[], Arrays]]] = {}
         self._background = Background(self.summarise)

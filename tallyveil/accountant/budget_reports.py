@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -22,13 +22,15 @@ from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_copies import witness_of
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
+from tallyveil.accountant.store.standing import Standing
 from tallyveil.errors import UndefinedTable
-from tallyveil.locks import Rank, ranked_lock
+from tallyveil.locks import CheckedLock, Rank
 from tallyveil.mechanisms.units import from_units
 
 __all__ = ["BudgetReports"]
 
 _PART: Final = 1_000  # charges that are read at a time
+_MOMENT: Final = 0.001  # seconds between two looks whether a transaction is being written
 
 
 class BudgetReports:
@@ -40,12 +42,13 @@ class BudgetReports:
         self._ledger = ledger
         self._accounts = accounts
         self._state = state
-        self._lock = ranked_lock(Rank.ACCOUNTANT)
+        self._standing = Standing(ledger)
+        self._lock = CheckedLock(Rank.ACCOUNTANT)
 
     def balance(self, table: str) -> Balance:
         """What is left of the table's budget, which other tables may share (`sharing`)."""
         self._account(table)
-        with self._up_to_date() as state:
+        with self._known() as state:
             own = state.filters
         unplanned = own.spent(table, OTHERS)
         return own.account(table).balance(own.spent(table), own.exact(table), unplanned)
@@ -60,7 +63,7 @@ class BudgetReports:
         spent; without a share nothing remains. None where the table has no shares.
         """
         self._account(table)
-        with self._up_to_date() as state:
+        with self._known() as state:
             own = state.filters
         spent = own.spent(table, analyst), own.exact(table, analyst)
         return own.account(table).share_balance(analyst, *spent)
@@ -215,14 +218,14 @@ class BudgetReports:
     ) -> tuple[list[Release], list[Derivation]]:
         """The answered charges of a table's version and its derivations from these numbers on, in
         one snapshot, which includes the answers of all derivations. More are only appended."""
-        with self._up_to_date() as state:
+        with self._known() as state:
             memory, of = state.memory, Of(table, version)
             return memory.recorded[of][releases:], memory.derivations[of][derivations:]
 
     def statistics(self, table: str, first: int, version: int = 0) -> list[Release]:
         """The answered charges for statistics of a table, from this number on. More are only
         appended."""
-        with self._up_to_date() as state:
+        with self._known() as state:
             return state.memory.statistics[Of(table, version)][first:]
 
     def pending(self, table: str) -> list[Answer]:
@@ -234,7 +237,7 @@ class BudgetReports:
     def seen(self) -> Seen:
         """The state of the ledger, for `Accountant.sell` to check that no more is charged or
         answered about a table than is known now."""
-        with self._up_to_date() as state:
+        with self._known() as state:
             return state.seen
 
     @property
@@ -273,9 +276,25 @@ class BudgetReports:
 
     def extent(self, table: str, version: int = 0) -> tuple[int, int]:
         """How many answered charges and derivations of a table there are."""
-        with self._up_to_date() as state:
+        with self._known() as state:
             of = Of(table, version)
             return len(state.memory.recorded[of]), len(state.memory.derivations[of])
+
+    @contextmanager
+    def _known(self) -> Iterator[LedgerState]:
+        """As `_up_to_date`, to be read quickly, and only read: while a transaction is being written
+        here, the state from before it (`Standing`)."""
+        while True:
+            with self._standing.read() as stands:
+                if stands:
+                    yield self._state
+                    return
+            if self._lock.enter_within(_MOMENT):
+                break
+        with ExitStack() as held:
+            held.push(self._lock.__exit__)
+            self._state.refresh()
+            yield self._state
 
     @contextmanager
     def _up_to_date(self) -> Iterator[LedgerState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from tallyveil import deadline
@@ -19,6 +19,7 @@ from tallyveil.accountant.store.ledger_records import (
     now,
 )
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Transaction
+from tallyveil.accountant.store.standing import Standing
 from tallyveil.errors import TallyveilError
 
 __all__ = ["LedgerWriter", "append_answers", "append_charges"]
@@ -28,11 +29,13 @@ _LOOKS: Final = (True, True, True, True, False)
 
 
 class LedgerWriter:
-    """Writes to a ledger what its ``state`` allows. Used under the accountant's lock."""
+    """Writes to a ledger what its ``state`` allows. Used under the accountant's lock. The state is
+    ``standing`` while it waits for the disk."""
 
-    def __init__(self, ledger: LedgerStore, state: LedgerState) -> None:
+    def __init__(self, ledger: LedgerStore, state: LedgerState, standing: Standing) -> None:
         self._ledger = ledger
         self._state = state
+        self._standing = standing
 
     @contextmanager
     def writing(self, expected: Mapping[str, Seen] | None = None) -> Iterator[Transaction]:
@@ -44,11 +47,13 @@ class LedgerWriter:
         state = self._state
         while True:
             state.refresh()
-            with self._ledger.transaction(expected) as transaction:
+            with ExitStack() as after, self._ledger.transaction(expected) as transaction:
                 unread = Unread() if state.is_current else state.unread(transaction)
                 if len(unread.charges) <= BATCH:
                     state.settled(None)
                     state.read(unread)
+                    self._standing.begin()
+                    after.callback(self._standing.end)
                     yield transaction
                     return
 

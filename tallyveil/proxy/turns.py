@@ -49,7 +49,7 @@ LOOK: Final = 0.01
 
 WORK: Final = 0.001
 REST: Final = 0.0001
-"""Seconds: how long a long statement works between two rests, and how long it rests."""
+"""Seconds: how long a long statement works between two rests or pauses, and how long it rests."""
 
 HEARD: Final = 1.0
 """Seconds for which a connection that has sent a message counts as one that sends messages."""
@@ -213,6 +213,9 @@ class Turn:
                 time.sleep(REST)
                 now = time.monotonic()
             self._rested_at = now
+        if self._placed and self._turns._light and now - self._paused_at > WORK:
+            self._turns._rest(2 * (now - self._paused_at))
+            self._paused_at = time.monotonic()
         if now - self._checked_at < LOOK and (not self._heavy or self._placed):
             return False
         self._checked_at = now
@@ -225,8 +228,7 @@ class Turn:
             self._placed = False
             self._turns._give_back()
             return self._request_place(now)
-        self._turns._rest(2 * (now - self._paused_at))
-        self._checked_at = self._paused_at = time.monotonic()
+        self._paused_at = now
         return False
 
     def end(self) -> None:

@@ -23,6 +23,7 @@ from tallyveil.accountant import (
     VersionLog,
     publish_replacement,
 )
+from tallyveil.accountant.store.standing import Standing
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.deadline import Deadline
 from tallyveil.errors import BudgetExceeded, LedgerError, ReceiptError
@@ -100,6 +101,76 @@ def test_a_sale_is_one_commit(world: World) -> None:
     assert (spent, charges) == (COST, [1])
     assert answers == [(1, sale.answers[0][0])]
     assert world.known(world.accountant) == (spent, charges, answers)
+
+
+def _read(accountant: Accountant) -> Any:
+    """What statements that are answered from history read, in a thread of their own."""
+    found: list[Any] = []
+
+    def read() -> None:
+        extent, spent = accountant.extent("person"), accountant.balance("person").spent
+        learned, share = accountant.learned("person", 0, 0)[0], accountant.share("person", "alice")
+        found.append((extent, spent, len(learned), share, accountant.seen()))
+
+    reading = threading.Thread(target=read, daemon=True)
+    reading.start()
+    reading.join(20)
+    return found
+
+
+def test_who_only_reads_waits_for_no_commit(world: World) -> None:
+    """It reads what was known before; once a sale has ended, nothing less than that."""
+    first, found = world.sell(), list[Any]()
+    before = _read(world.accountant)
+    steps = 2 if isinstance(world.house, SqliteHouse) else 0  # the other store does not tell
+
+    def read(number: int, step: str) -> None:
+        if step == world.house.commit and len(found) < steps:
+            found.append(_read(world.accountant))
+
+    world.fail(read)
+    sale = world.sell()
+    world.recover()
+    assert found == [before] * steps
+    ((extent, spent, learned, _, seen),) = _read(world.accountant)
+    assert (extent, spent, learned, seen) == ((2, 0), 2 * COST, 2, (2, 2))
+    known = world.known(world.accountant)
+    assert known[2] == [(1, first.answers[0][0]), (2, sale.answers[0][0])]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_who_reads_after_another_process_has_charged_knows_that(
+    world: World, monkeypatch: pytest.MonkeyPatch, failing: bool
+) -> None:
+    """Also before the own transaction, which has just ended, is in the state."""
+    end, later = Standing.end, list[Any]()
+    other = Accountant(world.house.open(), world.accounts)  # so that it commits once
+
+    def slowly(standing: Standing) -> None:
+        if not later:
+            later.append(None)
+            elsewhere = threading.Thread(target=other.charge, args=([world.charge], "bob"))
+            elsewhere.start()
+            elsewhere.join()
+            with standing.read() as stands:
+                assert not stands
+        end(standing)
+
+    def fault(number: int, step: str) -> None:
+        if step == world.house.commit:
+            world.fail(lambda number, step: None)
+            raise OSError("the disk is full")
+
+    monkeypatch.setattr(Standing, "end", slowly)
+    if failing:
+        world.fail(fault)
+        with suppress(LedgerError, OSError):
+            world.accountant.charge([world.charge], "alice")
+    else:
+        world.sell()
+    assert later
+    other._ledger.close()
+    assert world.known(world.accountant) == world.known()
 
 
 def test_the_receipt_of_a_sale_is_used_up(world: World) -> None:

@@ -239,6 +239,30 @@ def test_a_long_statement_rests_while_other_connections_send_messages(
     turn.end()
 
 
+def test_a_heavy_statement_pauses_at_its_next_check_while_a_light_one_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not only hundredths of a second later; for a time that is bounded by what it has worked."""
+    pauses: list[float] = []
+    turns = Turns(1)
+    monkeypatch.setattr(turns, "_rest", pauses.append)
+    (working,) = heavy(turns, "a")
+    for _ in range(2):
+        assert not working.waits()
+    assert not pauses
+    light = turns.begin("b")
+    for _ in range(3):
+        working._paused_at -= 0.002  # it has worked
+        assert not working.waits()
+        assert not working.waits()
+    assert len(pauses) == 3
+    assert max(pauses) < 5
+    light.end()
+    assert not working.waits()
+    assert len(pauses) == 3
+    working.end()
+
+
 def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither memory is given back, nor what is young collected as a whole."""
     looks: list[None] = []

@@ -147,6 +147,11 @@ class LedgerStore(Protocol):
         """As `version`, but never waits and never raises; any thread may call it. None also where
         only this process can append."""
 
+    def unchanged(self, position: int) -> bool:
+        """Whether nothing was committed since this `position`, apart from what this store has been
+        writing in one transaction since. Any thread may call it."""
+        return self.position() == position
+
     @abstractmethod
     def wait(self, seconds: float) -> None:
         """Wait until others may have appended something or let go of a charge, ``seconds`` at most.

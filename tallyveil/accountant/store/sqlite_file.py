@@ -63,7 +63,7 @@ class SqliteFile:
         is corrupt, or no ledger.
         """
         self._pid = os.getpid()
-        self._keeping = self._inside = False
+        self._keeping = self._inside = self._undone = False
         self.path = None if str(path) == ":memory:" else Path(path).absolute()
         self._header: Header | None = None
         self.name = self.label = str(path)
@@ -118,6 +118,11 @@ class SqliteFile:
             return header.read()
         except OSError:
             return None
+
+    def unchanged(self, position: int) -> bool:
+        """SQLite counts a commit shortly before it is durable."""
+        own = position if self._undone else (position + 1) % _COUNTS
+        return self.position() in (position, own)
 
     def hold(self, charge_id: int) -> None:
         """Mark a charge as being answered (`Header.hold`). No error is raised where files cannot be
@@ -191,7 +196,7 @@ class SqliteFile:
         self._check_process()
         self._check_identity()
         with self._reported(doing):
-            self._keeping = False
+            self._keeping = self._undone = False
             try:
                 self._begin(begin)
                 self._inside = True
@@ -232,6 +237,7 @@ class SqliteFile:
 
     def _undo(self) -> None:
         """End the transaction; only what `keep` covers stays."""
+        self._undone = True  # before others can commit
         if self._keeping and self._connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK TO kept")
