@@ -32,14 +32,14 @@ __all__ = ["Housekeeping", "beside_long", "short_pauses"]
 DELAY: Final = 0.3
 """Seconds to wait after the last heavy statement, since another may follow at once."""
 
-LOOK: Final = 0.05
+LOOK: Final = 0.02
 """Seconds between two looks while statements last. One of many sums makes 300,000 objects in 0.3
 seconds, to visit which would take 50 to 150 ms (`bench.fairness`)."""
 
 EVERY: Final = 60.0
 """Seconds after which it runs even if there was no heavy statement, or heavy statements go on."""
 
-STEP: Final = 6
+STEP: Final = 3
 """The collections of the middle generation after which the oldest is collected while statements
 last. Each leaves at most 7,000 objects more there, mostly fewer than 3,000. They cannot be counted:
 whoever lists them holds tuples that other threads are about to fill, which then fail with a

@@ -247,6 +247,7 @@ def _within(inner: Column, outer: Column) -> bool:
 
 def summarise(column: Column) -> None:
     """Work out, and cache, what a store keeps of the column."""
+    _ = column.largest
     for factor in column.factors:
         _summary(factor)
 

@@ -78,13 +78,13 @@ class RowIndex:
         for some in deadline.portions(keys):
             once = dict.fromkeys(some)
             before = [*map(self._set_of.get, once, itertools.repeat(0))]
-            sizes = Counter(before)
+            sizes = Counter(before) if len(before) > 1 else dict.fromkeys(before, 1)
             for known, size in sizes.items():
                 if known not in extended:
                     extended[known] = self._extended(known, number)
                 self._keys_in[extended[known]] += size
             self._set_of.update(zip(once, map(extended.__getitem__, before), strict=True))
-            del sizes[0]
+            sizes.pop(0, None)
             for known, size in sizes.items():
                 self._keys_in[known] -= size
                 if not self._keys_in[known]:
