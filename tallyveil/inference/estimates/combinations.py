@@ -276,7 +276,7 @@ class _Solutions:
         if nearest is not None:
             return self._noted(own, nearest)
         self.too_large = False
-        found = history.combinations(asked)
+        found = history.one_by_one(asked)
         self.given_up |= any(one is None for one in found)
         return found
 

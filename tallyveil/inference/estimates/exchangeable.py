@@ -73,12 +73,13 @@ class Exchangeable:
             zero = np.zeros(len(self._variances))
             return [None if query.any() else zero for query in queries]
         nearest = self.nearest(queries)
-        if nearest is None and len(queries) > 1:
-            return self._one_by_one(queries)
-        return [None] if nearest is None else nearest.combinations
+        return self.one_by_one(queries) if nearest is None else nearest.combinations
 
-    def _one_by_one(self, queries: IntArray) -> Sequence[FloatArray | None]:
-        """As `combinations`, where multiples of a query are one problem."""
+    def one_by_one(self, queries: IntArray) -> Sequence[FloatArray | None]:
+        """As `combinations`, where `nearest` has none for all queries. Multiples of a query are one
+        problem."""
+        if len(queries) == 1:
+            return [None]
         units, solved = np.gcd.reduce(queries, axis=1), dict[bytes, FloatArray | None]()
         result: list[FloatArray | None] = []
         for query, unit in zip(queries, np.maximum(units, 1).tolist(), strict=True):
@@ -93,10 +94,10 @@ class Exchangeable:
         """The nearest combinations for all queries, by their joint colours; None if these are too
         many, or one by one is less work."""
         deadline.check()
-        colours = self._colours(queries)
         most = LARGEST
         if len(queries) > 1:
             most = min(most, len(queries) * _work(self._own_colours))
+        colours = self._colours(queries, most)
         return None if _work(colours) > most else self._solved(colours, queries)
 
     def _solved(self, colours: _Colouring, queries: IntArray) -> Nearest:
@@ -144,24 +145,29 @@ class Exchangeable:
     def _own_colours(self) -> _Colouring:
         """The colours of the history without a query."""
         cells = np.zeros(self._rows.shape[1], dtype=np.int64)
-        return self._refined(np.random.default_rng(0), _numbered(self._variances), cells)
+        sorts = _numbered(self._variances)
+        return self._refined(np.random.default_rng(0), sorts, cells, LARGEST)
 
-    def _colours(self, queries: IntArray) -> _Colouring:
-        """The coarsest equitable colours of rows and cells, numbered from 0."""
+    def _colours(self, queries: IntArray, most: float) -> _Colouring:
+        """The coarsest equitable colours of rows and cells, numbered from 0, unless they are more
+        than ``most`` work: then coarser ones that are, too."""
         random, (sorts, own) = np.random.default_rng(1), self._own_colours
         if len(own) == int(own.max()) + 1:
             return sorts, own  # none is finer
         marks = random.integers(0, 2**64, len(queries), dtype=np.uint64)
-        return self._refined(random, sorts, _split(own, marks @ queries.view(np.uint64)))
+        return self._refined(random, sorts, _split(own, marks @ queries.view(np.uint64)), most)
 
-    def _refined(self, random: np.random.Generator, sorts: _Colours, cells: _Colours) -> _Colouring:
-        """The coarsest equitable colours that refine these."""
+    def _refined(
+        self, random: np.random.Generator, sorts: _Colours, cells: _Colours, most: float
+    ) -> _Colouring:
+        """The coarsest equitable colours that refine these, or the first of more than ``most``
+        work: each is finer than the one before."""
         matrix, across = self._marked
         for _ in range(_ROUNDS):
             before = int(sorts.max()), int(cells.max())
             cells = _split(cells, across @ _marks(random, sorts))
             sorts = _split(sorts, matrix @ _marks(random, cells))
-            if (int(sorts.max()), int(cells.max())) == before:
+            if (int(sorts.max()), int(cells.max())) == before or _work((sorts, cells)) > most:
                 break
         return sorts, cells
 
