@@ -191,12 +191,16 @@ def test_multiples_of_a_query_are_solved_once(monkeypatch: pytest.MonkeyPatch) -
     found = history.combinations(queries)
     assert len(solved) == 4
     assert found[4] is found[6] is None
+    assert not history.given_up  # that it determines neither is known
     for query, weights in zip(queries, found, strict=True):
         if weights is not None:
             np.testing.assert_allclose(weights @ rows, query, atol=1e-10)
     assert found[0] is not None
     assert found[2] is not None
     np.testing.assert_allclose(found[2], 2.5 * found[0], rtol=1e-12)
+    monkeypatch.setattr("tallyveil.inference.estimates.exchangeable.LARGEST", 1.0)
+    assert history.one_by_one(queries[:2]) == [None, None]
+    assert history.given_up
 
 
 def test_a_grouping_of_thousands_is_a_few_sorts() -> None:

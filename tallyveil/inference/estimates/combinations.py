@@ -277,7 +277,7 @@ class _Solutions:
             return self._noted(own, nearest)
         self.too_large = False
         found = history.one_by_one(asked)
-        self.given_up |= any(one is None for one in found)
+        self.given_up |= history.given_up
         return found
 
     def _noted(self, own: Sequence[int], nearest: Nearest) -> Sequence[FloatArray | None]:

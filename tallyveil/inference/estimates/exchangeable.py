@@ -51,11 +51,13 @@ _Colouring = tuple[_Colours, _Colours]
 
 class Exchangeable:
     """A history ``rows`` (m×n) of integers below 2⁵³ with ``variances``, 0 for exact answers, and
-    everything that does not depend on the query."""
+    everything that does not depend on the query. ``given_up``: some query had too many colours, so
+    that it is not known whether the history determines it."""
 
     def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
         self._rows = rows
         self._variances = variances
+        self.given_up = False
         self._weights: dict[tuple[int, ...], FloatArray] = {}  # by system, variances and queries
 
     @cached_property
@@ -79,6 +81,7 @@ class Exchangeable:
         """As `combinations`, where `nearest` has none for all queries. Multiples of a query are one
         problem."""
         if len(queries) == 1:
+            self.given_up = True
             return [None]
         units, solved = np.gcd.reduce(queries, axis=1), dict[bytes, FloatArray | None]()
         result: list[FloatArray | None] = []
