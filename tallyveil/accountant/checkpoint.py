@@ -160,6 +160,7 @@ class _Parts(io.RawIOBase):
         self._parts: list[bytes] = []
 
     def write(self, part: Any) -> int:
+        rest()  # what writes reads many megabytes at a time
         self._parts.append(bytes(part))  # no copy of bytes
         return len(self._parts[-1])
 
