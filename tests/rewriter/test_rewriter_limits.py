@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.rewriter import PublicDatabase
 from tallyveil.rewriter.resolve import probes
-from tallyveil.rewriter.sql.nodes import unlink
+from tallyveil.rewriter.sql.nodes import all_nodes, unlink
 from tests.rewriter.world import DOMAIN, World
 
 
@@ -289,3 +289,18 @@ def test_the_trees_of_a_plan_need_no_collection(
         gc.enable()
     assert kept[1] > kept[0] + 300
     assert left[0] == left[1]
+
+
+def test_nodes_are_those_that_the_parser_finds_in_its_order() -> None:
+    tree = parse_one(
+        "SELECT a + 1, (SELECT max(b) FROM u WHERE c = 2), sum(d) OVER (ORDER BY e) FROM t"
+    )
+    for types in (
+        (exp.Expr,),
+        (exp.Column, exp.Literal),
+        (exp.Select,),
+        (exp.Window,),
+        (exp.Join,),
+    ):
+        found = [*map(id, all_nodes(tree, *types))]
+        assert found == [*map(id, tree.find_all(*types))]

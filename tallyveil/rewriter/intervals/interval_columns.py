@@ -42,7 +42,7 @@ from tallyveil.rewriter.resolve.record_queries import (
     reads_records,
     sources,
 )
-from tallyveil.rewriter.sql.nodes import ambiguous, as_type, function_name, is_star
+from tallyveil.rewriter.sql.nodes import all_nodes, ambiguous, as_type, function_name, is_star
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["add_interval_columns"]
@@ -59,7 +59,7 @@ def add_interval_columns(tree: exp.Expr, bound: Bound) -> None:
     other arguments are the same for every row.
     """
     columns = _IntervalColumns(bound)
-    for window in list(tree.find_all(exp.Window)):
+    for window in all_nodes(tree, exp.Window):
         above = window.parent_select
         if above is not None and not reads_records(above):
             moved = columns.window_below(window, above)
@@ -67,7 +67,7 @@ def add_interval_columns(tree: exp.Expr, bound: Bound) -> None:
                 window.replace(moved)
     columns.empty_unread()
     bound.forget_columns()
-    for function in list(tree.find_all(exp.Anonymous)):
+    for function in all_nodes(tree, exp.Anonymous):
         if function_name(function) in ABOUT_ANSWERS:
             select = function.find_ancestor(exp.Select)
             if function.meta_get(WITHOUT_ROWS):
@@ -123,7 +123,7 @@ class _IntervalColumns:
         if not isinstance(query, exp.Select) or any(map(query.args.get, OF_ALL_ROWS)):
             return None
         copy = window.copy()
-        for column in list(copy.find_all(exp.Column)):
+        for column in all_nodes(copy, exp.Column):
             places = self._bound.places(column, select)
             value = self._bound.value(query, places[0][1]) if len(places) == 1 else None
             if not isinstance(value, exp.Expr):

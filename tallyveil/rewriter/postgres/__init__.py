@@ -22,7 +22,7 @@ from tallyveil.rewriter.postgres import (
 )
 from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.bound import Bound
-from tallyveil.rewriter.sql.nodes import visit
+from tallyveil.rewriter.sql.nodes import all_nodes, visit
 
 __all__ = ["MACROS", "translate"]
 
@@ -56,4 +56,4 @@ def translate(tree: exp.Expr, bound: Bound) -> None:
                 node.replace(replacement)
                 break
 
-    visit(list(tree.walk()), apply)
+    visit(all_nodes(tree, exp.Expr), apply)

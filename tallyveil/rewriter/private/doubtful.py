@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from tallyveil.rewriter.query_plan import Caution
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, reads_records
-from tallyveil.rewriter.sql.nodes import call, conjunction, filtered
+from tallyveil.rewriter.sql.nodes import all_nodes, call, conjunction, filtered
 
 __all__ = ["decide_by_intervals"]
 
@@ -28,7 +28,7 @@ def decide_by_intervals(tree: exp.Expr) -> tuple[Caution, ...]:
     """Replace the bool_or and bool_and of records in place, and warn of it."""
     found = [
         node
-        for node in list(tree.find_all(exp.LogicalOr, exp.LogicalAnd))
+        for node in all_nodes(tree, exp.LogicalOr, exp.LogicalAnd)
         if is_aggregate(node) and (select := node.parent_select) and _of_records(select)
     ]
     for node in found:

@@ -14,7 +14,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.sql.nodes import is_constant, unfiltered
+from tallyveil.rewriter.sql.nodes import all_nodes, is_constant, unfiltered
 from tallyveil.rewriter.sql.vocabulary import QUANTILES
 
 __all__ = ["Linear", "Term", "is_statistic", "linear", "null_on_zero", "number_of"]
@@ -142,7 +142,7 @@ def null_on_zero(tree: exp.Expr, *kinds: type[exp.Expr], constant: bool) -> None
     The count of an empty group, for example, is zero or noise around it. An error would withhold
     the other rows, which are charged already. A statement that charges nothing may divide by 0.
     """
-    for division in list(tree.find_all(*kinds)):
+    for division in all_nodes(tree, *kinds):
         divisor = division.expression
         if not is_constant(divisor) or (constant and not number_of(divisor)):
             zero = exp.Literal.number(0)

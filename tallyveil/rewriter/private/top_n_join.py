@@ -21,7 +21,7 @@ from sqlglot import exp
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.key_conditions import group_keys
 from tallyveil.rewriter.resolve.record_queries import aggregates, reads_records
-from tallyveil.rewriter.sql.nodes import conjunction, is_star
+from tallyveil.rewriter.sql.nodes import all_nodes, conjunction, is_star
 
 __all__ = ["pick_groups"]
 
@@ -31,7 +31,7 @@ _Pair: TypeAlias = tuple[exp.Expr, str]
 
 def pick_groups(tree: exp.Expr, bound: Bound) -> None:
     """Rewrite each such join as HAVING, in place. Other joins with noisy rows stay unchanged."""
-    for select in list(tree.find_all(exp.Select)):
+    for select in all_nodes(tree, exp.Select):
         for join in list(select.args.get("joins") or ()):
             query = join.this.this if isinstance(join.this, exp.Subquery) else None
             if isinstance(query, exp.Select) and aggregates(query) and reads_records(query):

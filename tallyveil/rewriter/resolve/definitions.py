@@ -34,7 +34,7 @@ from tallyveil.rewriter.resolve.record_queries import (
 )
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.naming import check_references, name_columns
-from tallyveil.rewriter.sql.nodes import function_name, own_alias, position
+from tallyveil.rewriter.sql.nodes import all_nodes, function_name, own_alias, position
 from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.statement_text import parse_query, split
@@ -149,7 +149,7 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
     Errors inside a view have the position of its name.
     """
     size = Size("the views", "Name each view less often.")
-    for table in list(tree.find_all(exp.Table)) if catalog.views else ():
+    for table in all_nodes(tree, exp.Table) if catalog.views else ():
         view = catalog.views.get(table.name)
         if view is None or table.db not in DEFAULT_SCHEMAS:
             continue

@@ -17,6 +17,7 @@ from tallyveil.rewriter.resolve.keyed_joins import forget_keys
 from tallyveil.rewriter.resolve.record_queries import KIND, is_aggregate, own_nodes, sources
 from tallyveil.rewriter.sql.nodes import (
     COMPARISONS,
+    all_nodes,
     as_type,
     function_name,
     own_alias,
@@ -37,7 +38,7 @@ def empty_probes(tree: exp.Expr, catalog: Catalog) -> bool:
     """Replace each protected table in such a query by an empty one. Return whether any was."""
     found = False
     known: _Known = {}
-    for node in list(tree.find_all(exp.Table)):
+    for node in all_nodes(tree, exp.Table):
         if node.meta_get(KIND) != "protected" or not _within_probe(node, known):
             continue
         found = True

@@ -23,7 +23,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.literals import check_number
-from tallyveil.rewriter.sql.nodes import function_name, meant, position, visit
+from tallyveil.rewriter.sql.nodes import all_nodes, function_name, meant, position, visit
 
 __all__ = ["check", "refuse_type_lookups"]
 
@@ -107,7 +107,7 @@ _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER
 
 def check(tree: exp.Expr) -> None:
     """Raise a StatementError at the first construct that is unsupported or beyond a limit."""
-    nodes = list(tree.walk())
+    nodes = all_nodes(tree, exp.Expr)
     visit(nodes, _check_node)
     selects = sum(isinstance(node, exp.Select) for node in nodes)
     if selects > MAX_SELECTS:

@@ -15,9 +15,9 @@ from tallyveil.errors import AmbiguousColumn, StatementError
 from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
-    "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "conjuncts", "duckdb_sql",
-    "filtered", "function_name", "is_constant", "is_star", "leaves", "meant", "own_alias",
-    "position", "rendered", "unfiltered", "unlink", "visit", "whole_number",
+    "COMPARISONS", "all_nodes", "ambiguous", "as_type", "call", "conjunction", "conjuncts",
+    "duckdb_sql", "filtered", "function_name", "is_constant", "is_star", "leaves", "meant",
+    "own_alias", "position", "rendered", "unfiltered", "unlink", "visit", "whole_number",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
@@ -89,6 +89,11 @@ def is_star(item: exp.Expr) -> bool:
     return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
 
 
+def all_nodes(tree: exp.Expr, *types: type[N]) -> list[N]:
+    """As `find_all`, which is compiled: no other thread runs until it returns."""
+    return [node for node in tree.walk() if isinstance(node, types)]
+
+
 def visit(nodes: Iterable[N], look: Callable[[N], None]) -> None:
     """Call ``look`` with each node. An error without a position gets the node's, unless the node is
     a whole query.
@@ -139,7 +144,7 @@ def unlink(trees: Iterable[exp.Expr]) -> None:
     collection of garbage, which stops all threads for as long as it takes to free all such trees.
     """
     for tree in trees:
-        for node in list(tree.walk()):
+        for node in all_nodes(tree, exp.Expr):
             node.parent = None
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.interval import Interval
 from tallyveil.rewriter.sql.literals import refuse_wide
-from tallyveil.rewriter.sql.nodes import as_type, position
+from tallyveil.rewriter.sql.nodes import all_nodes, as_type, position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
@@ -174,7 +174,7 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
             f"the statement has {needed} parameters, but {len(values)} values were given"
         )
     size = Size("the parameters' values", "Pass fewer values, or compare with a range.")
-    for node in list(tree.find_all(*PARAMETERS)):
+    for node in all_nodes(tree, *PARAMETERS):
         index = parameter_number(node) - 1
         if isinstance(values[index], list | tuple):
             size.count(3 * len(values[index]))

@@ -22,7 +22,7 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.interval import quantities_of
-from tallyveil.rewriter.sql.nodes import call
+from tallyveil.rewriter.sql.nodes import all_nodes, call
 from tallyveil.rewriter.sql.second_parser import nodes, sign_refusal
 
 __all__ = ["Call", "PostgresParser", "calls"]
@@ -67,7 +67,7 @@ class PostgresParser:
 
     def render(self, tree: exp.Expr) -> str:
         """The tree as PostgreSQL's SQL. sqlglot adds casts to some functions, and merges others."""
-        for node in list(tree.find_all(*_MERGED)):
+        for node in all_nodes(tree, *_MERGED):
             written, own = node.meta_get("written"), list(node.iter_expressions())
             match node, written:
                 case exp.Round(), _:

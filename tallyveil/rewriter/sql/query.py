@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.rewriter.resolve.record_queries import is_aggregate
-from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position, unlink
+from tallyveil.rewriter.sql.nodes import COMPARISONS, all_nodes, function_name, position, unlink
 from tallyveil.rewriter.sql.parameters import PARAMETERS, count, parameter_number
 from tallyveil.rewriter.sql.statement_text import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.timestamps import asks_the_time
@@ -169,7 +169,7 @@ def _new_shape(masked: _Masked, dialect: Dialect, tree: exp.Expr) -> Shape | Non
     starts = {
         node.meta_get("start") for node in linked.find_all(exp.Literal) if _is_hole(node, dialect)
     }
-    parameters = list(linked.find_all(*PARAMETERS))
+    parameters = all_nodes(linked, *PARAMETERS)
     fixed = {parameter_number(node) for node in parameters if not _is_hole(node, dialect)}
     unlink([linked])
     holes = (

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
-from tallyveil.rewriter.sql.nodes import unlink
+from tallyveil.rewriter.sql.nodes import all_nodes, unlink
 
 __all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "nodes", "sign_refusal", "string_at"]
 
@@ -98,13 +98,13 @@ def _copy(tree: exp.Expr) -> exp.Expr:
     """A copy that renders log10(x), bool_or(x), count(DISTINCT a, b) and percentile_disc(q) WITHIN
     GROUP (…) as they were written."""
     copy = tree.copy()
-    for one in list(copy.find_all(exp.LogicalOr, exp.LogicalAnd)):
+    for one in all_nodes(copy, exp.LogicalOr, exp.LogicalAnd):
         name = "bool_or" if isinstance(one, exp.LogicalOr) else "bool_and"
         one.replace(exp.Anonymous(this=name, expressions=[one.this]))
-    for log in list(copy.find_all(exp.Log)):
+    for log in all_nodes(copy, exp.Log):
         if log.meta_get("written") == "log10":
             log.replace(exp.Anonymous(this="log10", expressions=[log.expression]))
-    for within in list(copy.find_all(exp.WithinGroup)):
+    for within in all_nodes(copy, exp.WithinGroup):
         function = within.this
         if isinstance(function, exp.PercentileCont | exp.PercentileDisc):
             named = exp.Anonymous(this=function.sql_name().lower(), expressions=[function.this])

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, UndefinedFunction, UndefinedObject
-from tallyveil.rewriter.sql.nodes import COMPARISONS, conjunction, function_name, position, rendered
+from tallyveil.rewriter.sql.nodes import (
+    COMPARISONS,
+    all_nodes,
+    conjunction,
+    function_name,
+    position,
+    rendered,
+)
 
 __all__ = ["balance", "select_functions", "spell_out_rows", "spell_out_values", "write_out"]
 
@@ -25,7 +32,7 @@ def write_out(tree: exp.Expr) -> None:
         if group.args.get("all") and group.expressions:
             group.set("all", None)
     write_out_windows(tree)
-    for within in list(tree.find_all(exp.WithinGroup)):
+    for within in all_nodes(tree, exp.WithinGroup):
         spell_out_percentile(within)
     for exists in tree.find_all(exp.Exists):
         query = exists.this.unnest() if isinstance(exists.this, exp.Subquery) else exists.this
@@ -41,7 +48,7 @@ def write_out(tree: exp.Expr) -> None:
             conjunction_of = exp.LogicalAnd(this=every.expressions[0])
             conjunction_of.meta.update(every.meta)
             every.replace(conjunction_of)
-    for counted in list(tree.find_all(exp.CountIf, exp.RegrCount)):
+    for counted in all_nodes(tree, exp.CountIf, exp.RegrCount):
         _write_count(counted)
 
 
@@ -78,7 +85,7 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
     for quantifier in tree.find_all(exp.Any):
         if isinstance(quantifier.this, exp.Select):
             quantifier.set("this", exp.Subquery(this=quantifier.this))
-    for node in list(tree.find_all(exp.Anonymous, exp.All)):
+    for node in all_nodes(tree, exp.Anonymous, exp.All):
         comparison = node.parent
         found = None if comparison is None else COMPARISONS.get(type(comparison))
         word = "all" if isinstance(node, exp.All) else str(node.this).lower()
@@ -145,7 +152,7 @@ def write_out_windows(tree: exp.Expr) -> None:
             named[name] = window
         select.set("windows", None)
         defined[id(select)] = named
-    for window in list(tree.find_all(exp.Window)):
+    for window in all_nodes(tree, exp.Window):
         _write_out(window, defined.get(id(window.parent_select), {}))
 
 
@@ -186,7 +193,7 @@ def spell_out_values(tree: exp.Expr, dialect: str) -> exp.Expr:
     """VALUES (1), (2) becomes SELECT * FROM (VALUES (1), (2)) AS v (column1), and the columns of
     VALUES in FROM are named likewise: both dialects number them, each in its own way.
     """
-    for values in list(tree.find_all(exp.Values)):
+    for values in all_nodes(tree, exp.Values):
         parent = values.parent
         if isinstance(parent, exp.In):
             continue
@@ -215,7 +222,7 @@ def select_functions(tree: exp.Expr) -> None:
 
     A function that returns several rows is refused as it is in SELECT.
     """
-    for table in list(tree.find_all(exp.Table)):
+    for table in all_nodes(tree, exp.Table):
         function = table.this
         if not isinstance(function, exp.Func) or isinstance(function, exp.AggFunc):
             continue
@@ -238,7 +245,7 @@ def spell_out_rows(tree: exp.Expr) -> None:
 
     PostgreSQL compares rows part by part, also if a part is NULL. DuckDB compares them as wholes.
     """
-    for node in list(tree.find_all(exp.EQ, exp.NEQ, exp.In)):
+    for node in all_nodes(tree, exp.EQ, exp.NEQ, exp.In):
         columns = _parts(node.this)
         found = node.expressions if isinstance(node, exp.In) else [node.expression]
         rows = [_parts(row) for row in found]
@@ -265,7 +272,7 @@ def balance(tree: exp.Expr) -> None:
     The parser nests each operand below the next. A pass that climbs from a column to its SELECT, or
     descends by recursion, would take a step for every operand.
     """
-    for node in list(tree.find_all(exp.And, exp.Or)):
+    for node in all_nodes(tree, exp.And, exp.Or):
         if type(node.parent) is not type(node):
             operands = list(node.flatten(unnest=False))
             middle = len(operands) // 2

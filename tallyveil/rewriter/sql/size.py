@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
-from tallyveil.rewriter.sql.nodes import call, position
+from tallyveil.rewriter.sql.nodes import all_nodes, call, position
 
 __all__ = ["BOUNDED_REPLACE", "Size", "bound_texts"]
 
@@ -56,7 +56,7 @@ def bound_texts(tree: exp.Expr) -> None:
     Each ``replace`` of a replaced text multiplies its length, and DuckDB cannot be interrupted in
     it. ``||`` needs no bound: it adds only what the statement writes.
     """
-    for node in list(tree.find_all(exp.Replace)):
+    for node in all_nodes(tree, exp.Replace):
         if node.args.get("replacement") is None:
             raise UndefinedFunction(
                 "replace takes three arguments: a text, the text to find, and its replacement",

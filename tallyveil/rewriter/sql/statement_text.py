@@ -26,7 +26,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions, refuse_other_numbers
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.duckdb_parser import DuckDBParser
-from tallyveil.rewriter.sql.nodes import unlink
+from tallyveil.rewriter.sql.nodes import all_nodes, unlink
 from tallyveil.rewriter.sql.pivot import read_pivot
 from tallyveil.rewriter.sql.postgres_parser import PostgresParser, calls
 from tallyveil.rewriter.sql.second_parser import (
@@ -197,7 +197,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     deadline.check()
     tree = _read(sql, dialect, tokens)
     deadline.check()
-    for node in list(tree.walk()):
+    for node in all_nodes(tree, exp.Expr):
         if isinstance(node, exp.ByteString):
             node.replace(_escaped(node, sql, string_at(second, read, sql, node.meta["start"])))
         _place(node, sql)

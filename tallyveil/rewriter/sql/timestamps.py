@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.sql import time_zones as zones
-from tallyveil.rewriter.sql.nodes import function_name, position, visit
+from tallyveil.rewriter.sql.nodes import all_nodes, function_name, position, visit
 from tallyveil.rewriter.sql.types import TypeOf
 from tallyveil.rewriter.sql.vocabulary import NOW
 
@@ -38,7 +38,7 @@ def fold_timestamps(tree: exp.Expr, now: dt.datetime, type_of: TypeOf, dialect: 
     Raises FeatureNotSupported, InvalidTextRepresentation, InvalidParameterValue,
     NumericValueOutOfRange.
     """
-    nodes = list(tree.find_all(exp.Func, exp.AtTimeZone))
+    nodes = all_nodes(tree, exp.Func, exp.AtTimeZone)
     kinds = {id(node): type_of(node.this) for node in nodes if isinstance(node, exp.AtTimeZone)}
 
     def settle(node: exp.Expr) -> None:
