@@ -339,7 +339,7 @@ class Estimator:
                 part = column.take(rows)
                 own = self._made(part, least, least, ANY_WORK)
                 if more:  # with what was known before, if that is little work
-                    better = self._made(part, (*least, *more), least, _PART)
+                    better = self._made(part, (*least, *more), least, _WORK, thorough=False)
                     own = [a or b for a, b in zip(better, own, strict=True)]
                 known += own
             nothing = Estimates.nothing((number,), [column], seen)
@@ -347,11 +347,17 @@ class Estimator:
         return estimates
 
     def _made(
-        self, part: Column, used: Sequence[int], least: Sequence[int], work: int
+        self,
+        part: Column,
+        used: Sequence[int],
+        least: Sequence[int],
+        work: int,
+        *,
+        thorough: bool = True,
     ) -> list[Estimate | None]:
         """The estimates of the rows from those recorded columns ``used`` that fit in ``work``
         entries; none if these are not at ``least`` some."""
-        system = System.of(self._state, [part], used, work, thorough=True)
+        system = System.of(self._state, [part], used, work, thorough=thorough)
         if system is None or not {*least} <= {*system.used}:
             return [None] * part.height
         return system.solved()[0]

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from tallyveil.arrays import BoolArray
 from tallyveil.inference import (
     ErrorLaw,
     NoiseLaw,
@@ -54,7 +55,8 @@ class Bought:
 class Found:
     """What is known about the ``rows`` of a statement's ``columns``, and the joint estimates behind
     them, from the first ``seen`` recorded columns. The last columns are ``summed`` up from the
-    others, which are asked."""
+    others, which are asked. By column, ``enough`` says which rows meet its aim by an estimate,
+    though what is reported of them may have a narrower interval and a greater variance."""
 
     columns: tuple[Column, ...]
     aims: tuple[Aim, ...]
@@ -62,6 +64,7 @@ class Found:
     estimates: tuple[Estimates, ...] = ()
     summed: tuple[Summed, ...] = ()
     seen: int = 0
+    enough: tuple[BoolArray, ...] = ()
 
     @property
     def asked(self) -> int:
@@ -109,7 +112,8 @@ class Found:
     def short(self, column: int) -> IntArray:
         """The numbers of a column's rows that do not meet its aim."""
         aim = self.aims[column]
-        return np.flatnonzero(~self.rows[column].holds(lambda error: error.suffices(aim)))
+        met = self.rows[column].holds(lambda error: error.suffices(aim))
+        return np.flatnonzero(~(met | self.enough[column]) if self.enough else ~met)
 
     def scale(self, column: int, rows: IntArray, alone: float) -> float:
         """The largest scale at which fresh answers to these rows, combined with what is known, meet

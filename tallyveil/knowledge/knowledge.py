@@ -17,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Final
+
+import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import Arrays, Basis, Charge, Derivation, Records
@@ -27,6 +30,7 @@ from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answers import Answers
+from tallyveil.knowledge.answers.errors import Error
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.exact import ExactRows
 from tallyveil.knowledge.answers.precision import Preview
@@ -123,10 +127,13 @@ class Knowledge:
         Other threads may read further records meanwhile. Own answers are those that the estimates
         could be made from, so that no answer is reported without its combination with others."""
         rows = [Answers.unknown(column.height) for column in columns]
+        enough = [np.zeros(column.height, dtype=np.bool_) for column in columns]
         estimates, seen = self._estimates(columns, aims, len(columns) - summed)
         for joint in estimates:
             for number, others in zip(joint.columns, joint.rows, strict=True):
                 column, aim = columns[number], aims[number]
+                if not aim.in_range:
+                    enough[number] = others.holds(partial(_suffices, aim))
                 own = improved(direct_answers(self._state, column, seen), others, aim)
                 rows[number] = as_reported(own, others, self._reported, column, aim)
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
@@ -135,7 +142,8 @@ class Knowledge:
                 rows[number] = direct_answers(self._state, column, seen, aim.mechanism.name)
         same_in_range(columns, aims, rows)
         narrowed(columns, aims, rows)
-        return Found(tuple(columns), tuple(aims), tuple(rows), estimates, seen=seen)
+        found = Found(tuple(columns), tuple(aims), tuple(rows), estimates, seen=seen)
+        return replace(found, enough=tuple(enough))
 
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
@@ -385,6 +393,10 @@ class Knowledge:
         columns = len(bought.values)
         for place in range(columns if columns > _FEW else 0):
             prepared(state.seed, [state.answer(state.of_charge(bought.charge_id, place)).column])
+
+
+def _suffices(aim: Aim, error: Error) -> bool:
+    return error.suffices(aim)
 
 
 def _estimated(aims: Sequence[Aim]) -> list[int]:

@@ -48,7 +48,6 @@ _BETTER: Final = 1 - 1e-3  # of the error of an earlier family is clearly better
 _TRIALS: Final = 3  # of a family, until no row is worse
 _FAR: Final = 2.0  # times the variance as asked is too far to try again
 _ALIKE: Final = 1 - 1e-6  # of a variance is the same but for rounding
-_LAPLACE: Final = 2  # times the variance of a sum of noises with no narrower an interval, at most
 _UP: Final = 1 + 1e-6  # keeps a repeated statement from falling short of its own answer
 
 
@@ -218,11 +217,7 @@ def _priced(
     if errors and follow(errors, orthogonal=rows.orthogonal) is None:
         return noise, math.inf
     shares = worst[: asked.bought] / largest[: asked.bought]
-    # The answer to a row that is bought itself is reported where its interval is no wider.
-    most_reported = 1 if asked.measure == "rho" else _LAPLACE
-    aims = np.array(noise.scales) * np.where(
-        shares > _ALIKE, np.sqrt(shares * most_reported) * _UP, 1
-    )
+    aims = np.array(noise.scales) * np.where(shares > _ALIKE, np.sqrt(shares) * _UP, 1)
     priced = replace(
         noise,
         raised=tuple(aims.tolist()),

@@ -88,7 +88,11 @@ def no_worse(request: Request, information: Information, limits: Limits) -> Iter
         return
     deviations = own.deviations * _units(workload.columns)
     noisy = deviations > 0
-    others = np.sqrt(own.projected(_variances(workload.columns, like.scales)))
+    # Of little noise on the integers the variance is less than its scale's square.
+    law = information.noise.mechanism.worst_error
+    errors = [law(scale) if scale else 0.0 for scale in like.scales]
+    each = np.repeat(errors, like.heights) * _units(workload.columns) ** 2
+    others = np.sqrt(own.projected(each))
     scale = settled(float((others[noisy] / deviations[noisy]).min()) / _UP)
     yield offer.charged_as(_charge(own, workload.table, scale, like.sql))
 
@@ -117,9 +121,10 @@ class ErrorComparison:
 
 def comparison(request: Request, offer: Offer, limits: Limits) -> ErrorComparison | None:
     """Compare Gaussian noise, as asked and as charged, with the best; None for other noise, if that
-    is what is bought, or if it cannot be computed."""
+    or what another strategy makes of the statement is bought, or if it cannot be computed."""
     plain, exact = offer.asked, limits.exact
-    if exact is None or request.by_invariants in BY_DESIGN:
+    by_strategy = offer.gain < 1 or offer.cheaper
+    if exact is None or by_strategy or request.by_invariants in BY_DESIGN:
         return None
     relation = exact.account.relation
     if plain.mechanism != "gaussian" or exact.account.measure != "rho":
