@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tallyveil.cube.bounding import Bound, hashed, kept_rows, left_out, unit_hash, unit_number
+from tallyveil.cube.bounding import Bound, kept_rows, left_out, unit_hash, unit_number
 from tallyveil.cube.coding import clamped, code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import INTEGERS
@@ -38,6 +38,7 @@ __all__ = [
 Columns: TypeAlias = Mapping[str, Mapping[str, str]]
 """By table the source's columns, lower case, with their DuckDB types."""
 
+_KEYS: Final = ("unit", "hash")
 _APART: Final = 1_000_000  # keeps the numbers of axes of tables in one statement apart
 
 
@@ -91,7 +92,7 @@ def counting(
         found += [f"coalesce(head.{cell}, 0) AS {cell}" for cell in cells[first:]]
         own = (
             f"SELECT own.*, {', '.join(found)} FROM ({own}) AS own LEFT JOIN ({others}) AS head"
-            f" ON {_same_unit(table, columns, 'own', 'head')}"
+            f" ON {_same_unit(table, columns, 'own.unit', 'head.unit')}"
         )
         parameters |= more
     return by_cells(table, columns[table.name], rows[table.name], own), parameters
@@ -155,41 +156,49 @@ def _coded(
     codings = [code(first + axis, attribute) for axis, attribute in attributes]
     coded = [f"{c.expression} AS c{first + axis}" for axis, c in enumerate(codings)]
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
+    joins = " ".join(c.join for c in codings)
     if table.count is not None:
         reads.append(f"{weight_read(table, own)} AS weight")
         coded.append("weight")
     if mine.number is not None:
         reads.append(mine.number)
         coded.append(mine.number)
-    if unit.column is not None:
-        name, read = unit_read(table, own), columns_read(table, own)
-        most = unit.max_rows if before is None else 0
-        chosen = hashed(mine, name, {one: own[one] for one in read}, most)
-        reads += [f"{name} AS unit", f"{chosen} AS hash"]
-        coded += ["unit", "hash"]
     if where is not None:
         reads.append(f"{condition(where)} AS met")
         coded.append("met")
-    record = f"SELECT {', '.join(reads)} FROM {mine.relation} AS origin"
+
+    def select(relation: str, *more: str) -> str:
+        record = ", ".join(
+            [*reads, *(f"{one} AS {name}" for name, one in zip(_KEYS, more, strict=False))]
+        )
+        names = ", ".join([*coded, *_KEYS[: len(more)]])
+        return f"SELECT {names} FROM (SELECT {record} FROM {relation} AS origin) AS record {joins}"
+
+    if unit.column is None:
+        return select(mine.relation), parameters
+    name, read = unit_read(table, own), columns_read(table, own)
+    whole = [*map(identifier, read), *([] if mine.number is None else [mine.number])]
+    records = f"SELECT {', '.join(whole)} FROM {mine.relation} AS origin WHERE {name} IS NOT NULL"
     for number, one in enumerate(table.per_unit.values()):
         counted = table.counted[one.count]
         axis = first + len(table.columns) + number
         others, more = _with_cells(counted, columns, rows, _APART * (axis + 1), one.where)
-        record = (
-            f"SELECT record.*, coalesce(counted.n, 0) AS v{axis} FROM ({record}) AS record LEFT"
+        found = f"n{axis}"
+        while found in own:
+            found += "_"
+        records = (
+            f"SELECT origin.*, coalesce(counted.n, 0) AS {found} FROM ({records}) AS origin LEFT"
             f" JOIN (SELECT unit, count(*) AS n FROM ({others}) GROUP BY unit) AS counted"
-            f" ON {_same_unit(counted, columns, 'counted', 'record')}"
+            f" ON {_same_unit(counted, columns, 'counted.unit', unit_read(table, own, 'origin.'))}"
         )
+        reads.append(f"{found} AS v{axis}")
         parameters |= more
-    joins = " ".join(c.join for c in codings)
-    found = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
-    if unit.column is not None:
-        cells = [f"c{first + axis}" for axis, _ in attributes]
-        day = cells[table.domain.names.index(table.days.name)] if table.grows else None
-        identity = unit_hash(own[(unit.column or "").lower()])
-        bound = Bound(unit.max_rows, day, unit.per is not None, before, identity)
-        found = kept_rows(found, cells, bound)
-    return found, parameters
+    cells = [f"c{first + axis}" for axis, _ in attributes]
+    day = cells[table.domain.names.index(table.days.name)] if table.grows else None
+    identity = unit_hash(own[unit.column.lower()])
+    bound = Bound(unit.max_rows, day, unit.per is not None, before, identity)
+    types = {one: own[one] for one in read}
+    return kept_rows(select, records, name, types, cells, bound), parameters
 
 
 def condition(where: str) -> str:
@@ -198,8 +207,8 @@ def condition(where: str) -> str:
 
 
 def _same_unit(table: Table, columns: Columns, own: str, other: str) -> str:
-    """The condition that a row of a keyed table, in ``own``, and one of its head, in ``other``, are
-    of the same unit.
+    """The condition that a row of a keyed table, whose unit is ``own``, and one of its head, whose
+    unit is ``other``, are of the same unit.
 
     Raises SourceError where the types of their columns do not show when two values are the same.
     """
@@ -210,9 +219,9 @@ def _same_unit(table: Table, columns: Columns, own: str, other: str) -> str:
         column_type(place, head_column, columns[head]),
     )
     if kinds[0] == kinds[1]:
-        return f"{own}.unit = {other}.unit"
+        return f"{own} = {other}"
     if INTEGERS.issuperset(kinds):
-        return f"CAST({own}.unit AS HUGEINT) = CAST({other}.unit AS HUGEINT)"
+        return f"CAST({own} AS HUGEINT) = CAST({other} AS HUGEINT)"
     first, second = (kind.split("(")[0] for kind in kinds)
     raise SourceError(
         f"{place}: the column is {first}, and {head}.{head_column} is {second}: when they are the"

@@ -66,11 +66,13 @@ def attribute_read(table: Table, axis: int, columns: Mapping[str, str]) -> str:
     return expression
 
 
-def unit_read(table: Table, columns: Mapping[str, str]) -> str:
-    """The unit's identity, byte by byte where it is text: a collation must not join two units."""
+def unit_read(table: Table, columns: Mapping[str, str], of: str = "") -> str:
+    """The unit's identity, byte by byte where it is text: a collation must not join two units.
+    ``of`` stands before the column's name."""
     column = table.privacy_unit.column or ""
     found = column_type(f"tables.{table.name}.privacy_unit.column", column, columns)
-    return f"encode({identifier(column)})" if found == "VARCHAR" else identifier(column)
+    name = f"{of}{identifier(column)}"
+    return f"encode({name})" if found == "VARCHAR" else name
 
 
 def weight_read(table: Table, columns: Mapping[str, str]) -> str:
