@@ -9,7 +9,8 @@ SHA-256(h ‖ c) instead. So
   of rows or columns, on threads or on the process: adding or removing a unit moves the counts by at
   most ``max_rows`` in the L1 norm;
 - each row of a unit is as likely to be kept as any other, whatever it holds: what is left out is
-  spread evenly over times and places, and equal rows are no exception;
+  spread evenly over times and places, and equal rows are no exception.
+  Where the policy names a column of times, the earliest rows are kept, and so of equal times;
 - it does not depend on how rows are coded as cells. Rows without a cell count towards ``max_rows``.
 
 Where data grows, a new row must not displace one that was counted, or a unit would have more than
@@ -37,13 +38,15 @@ class Bound(NamedTuple):
     Where data grows, ``day`` is the column of a row's day, and rows are kept in the order of their
     days: then those that are kept of days that are over never change. ``before`` is a table of how
     many rows ``n`` of the units with a hash ``upper``, ``lower`` were kept of earlier days;
-    ``identity`` is the expression for that hash."""
+    ``identity`` is the expression for that hash. If ``timed``, rows are in the order of days, of a
+    column ``time`` and of hashes; those without a time are the last of their day."""
 
     most: int
     day: str | None = None
     each_day: bool = False
     before: str | None = None
     identity: tuple[str, str] = ("", "")
+    timed: bool = False
 
 
 def _row_hash(columns: Mapping[str, str]) -> str:
@@ -107,11 +110,12 @@ def kept_rows(
     """
     every, most = f"WITH records AS MATERIALIZED ({records})", str(bound.most)
     small, large = "", coded("records", unit, _row_hash(columns))
+    passed = "hash, time" if bound.timed else "hash"
     if bound.before is None:
         many = f"SELECT {unit} FROM records GROUP BY {unit} HAVING count(*) > {most}"
         every += f", large AS MATERIALIZED ({many})"
         few = coded(f"(FROM records WHERE {unit} NOT IN (FROM large))", unit, "NULL")
-        small = f"SELECT * EXCLUDE (hash) FROM ({few}) UNION ALL "
+        small = f"SELECT * EXCLUDE ({passed}) FROM ({few}) UNION ALL "
         large = coded(f"(FROM records WHERE {unit} IN (FROM large))", unit, _row_hash(columns))
         more = ""
     else:
@@ -123,15 +127,14 @@ def kept_rows(
         most, more = f"CAST(greatest({most} - before, 0) AS BIGINT)", ", before"
     copy = f"row_number() OVER (PARTITION BY unit, place ORDER BY {', '.join(cells)})"
     again = _place("sha256(unhex(hash) || encode(CAST(copy AS VARCHAR)))")
-    order = "place" if bound.day is None else f"{bound.day}, place"
+    order = [*filter(None, [bound.day]), *(["time"] if bound.timed else []), "place"]
     of = ["unit", bound.day] if bound.day is not None and bound.each_day else ["unit"]
-    another = [
-        f"lag({one}, {most}) OVER (ORDER BY unit, {order}) IS DISTINCT FROM {one}" for one in of
-    ]
+    ordered = ", ".join(["unit", *order])
+    another = [f"lag({one}, {most}) OVER (ORDER BY {ordered}) IS DISTINCT FROM {one}" for one in of]
     return (
-        f"{every} {small}SELECT * EXCLUDE (hash, copy, place{more}) FROM (SELECT * REPLACE (CASE"
-        f" copy WHEN 1 THEN place ELSE {again} END AS place) FROM (SELECT *, {copy} AS copy FROM"
-        f" (SELECT *, {_place('hash')} AS place FROM ({large}))))"
+        f"{every} {small}SELECT * EXCLUDE ({passed}, copy, place{more}) FROM (SELECT * REPLACE"
+        f" (CASE copy WHEN 1 THEN place ELSE {again} END AS place) FROM (SELECT *, {copy} AS copy"
+        f" FROM (SELECT *, {_place('hash')} AS place FROM ({large}))))"
         f" QUALIFY {' OR '.join(another)}"
     )
 

@@ -15,6 +15,7 @@ from tallyveil.cube.table_columns import (
     arrival_read,
     attribute_read,
     column_type,
+    time_read,
     unit_read,
     weight_read,
 )
@@ -54,6 +55,8 @@ def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
         attribute_read(table, axis, columns)
     if table.privacy_unit.column is not None:
         unit_read(table, columns)
+    if table.privacy_unit.earliest_by is not None:
+        time_read(table, columns)
     if table.count is not None:
         weight_read(table, columns)
     if table.data.arrived is not None:
@@ -163,6 +166,9 @@ def _coded(
     if mine.number is not None:
         reads.append(mine.number)
         coded.append(mine.number)
+    if unit.earliest_by is not None:
+        reads.append(f"{time_read(table, own)} AS time")
+        coded.append("time")
     if where is not None:
         reads.append(f"{condition(where)} AS met")
         coded.append("met")
@@ -196,7 +202,9 @@ def _coded(
     cells = [f"c{first + axis}" for axis, _ in attributes]
     day = cells[table.domain.names.index(table.days.name)] if table.grows else None
     identity = unit_hash(own[unit.column.lower()])
-    bound = Bound(unit.max_rows, day, unit.per is not None, before, identity)
+    bound = Bound(
+        unit.max_rows, day, unit.per is not None, before, identity, unit.earliest_by is not None
+    )
     types = {one: own[one] for one in read}
     return kept_rows(select, records, name, types, cells, bound), parameters
 
@@ -292,6 +300,8 @@ def mistaken_columns(table: Table, columns: Mapping[str, str]) -> list[SourceErr
         asked.append(partial(weight_read, table, columns))
     if table.privacy_unit.column is not None:
         asked.append(partial(unit_read, table, columns))
+    if table.privacy_unit.earliest_by is not None:
+        asked.append(partial(time_read, table, columns))
     if table.data.arrived is not None:
         asked.append(partial(arrival_read, table, columns))
     found = []

@@ -27,7 +27,7 @@ from typing import Any, Final
 from tallyveil.policy import Attribute
 from tallyveil.policy.steps import decimals
 
-__all__ = ["distance", "step_number"]
+__all__ = ["distance", "moment", "step_number"]
 
 _WHOLE: Final = frozenset({
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -60,6 +60,13 @@ def distance(attribute: Attribute, name: str, column_type: str) -> str | None:
     if isinstance(steps, _Numbers):
         return steps.of_number(name, base, column_type)
     return (steps.of_clock if attribute.sql_type == "TIME" else steps.of_moment)(name, base)
+
+
+def moment(name: str, column_type: str) -> str | None:
+    """An expression for microseconds, in the order of the times in a column of this type, which are
+    read as timestamps are; None if it has none. Years beyond 2 to 9998 are equal."""
+    years = dt.datetime(2, 1, 1), dt.datetime(9998, 12, 31)
+    return _Times(*years, dt.timedelta(days=1)).of_moment(name, column_type.split("(")[0])
 
 
 def step_number(attribute: Attribute, value: str) -> tuple[str, int]:

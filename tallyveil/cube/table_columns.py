@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from tallyveil.cube.reading import INTEGERS, read, read_count
+from tallyveil.cube.steps import moment
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
 from tallyveil.quoting import identifier
 
 __all__ = [
-    "arrival_read", "attribute_read", "column_type", "unit_kind", "unit_read", "weight_read",
+    "arrival_read", "attribute_read", "column_type", "time_read", "unit_kind", "unit_read",
+    "weight_read",
 ]  # fmt: skip
 
 _OFFSET: Final = r".*[0-9]:[0-9].*(Z|z|[+-][0-9][0-9](:?[0-9][0-9])?)\s*"
@@ -73,6 +75,19 @@ def unit_read(table: Table, columns: Mapping[str, str], of: str = "") -> str:
     found = column_type(f"tables.{table.name}.privacy_unit.column", column, columns)
     name = f"{of}{identifier(column)}"
     return f"encode({name})" if found == "VARCHAR" else name
+
+
+def time_read(table: Table, columns: Mapping[str, str]) -> str:
+    """The time by which a unit's earliest rows are kept."""
+    key, column = f"tables.{table.name}.privacy_unit.earliest_by", table.privacy_unit.earliest_by
+    found = column_type(key, column or "", columns)
+    expression = moment(identifier(column or ""), found)
+    if expression is None:
+        raise SourceError(
+            f"{key}: the column {column} is {found}, which has no times or days",
+            hint="Cast it to TIMESTAMP or DATE in a SELECT given as the table's from.",
+        )
+    return expression
 
 
 def weight_read(table: Table, columns: Mapping[str, str]) -> str:

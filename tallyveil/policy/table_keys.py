@@ -50,6 +50,9 @@ class PrivacyUnit(Declaration):
     At most ``max_rows`` rows of a unit are counted, whether they have a cell or not, so one unit
     moves the cube by at most ``max_rows`` in the L1 norm under add/remove.
 
+    They are chosen by a hash of the row, or are the earliest by the column ``earliest_by``, and the
+    hash chooses among equal times.
+
     Of data that grows, so many ``per`` day may be counted instead of in all. Then what is protected
     are a unit's rows of any ``window`` successive days (w-event privacy: Kellaris, Papadopoulos,
     Xiao, Papadias 2014).
@@ -57,8 +60,20 @@ class PrivacyUnit(Declaration):
 
     column: str | None = Field(default=None, min_length=1, description="the name of a column")
     max_rows: MaxRows = 1
+    earliest_by: str | None = Field(
+        default=None, min_length=1, description="the name of a column of times or days"
+    )
     per: Annotated[Any, PlainValidator(_period)] = None
     window: Annotated[int, whole_of("days", 3660)] = 1
+
+    @property
+    def declared(self) -> Any:
+        """Its keys, as a ledger is bound to them."""
+        if self.column is None:
+            return "row"
+        period = {"per", "window"} if self.per is not None else set()
+        chosen = {"earliest_by"} if self.earliest_by is not None else set()
+        return self.model_dump(include={"column", "max_rows", *period, *chosen})
 
     @property
     def alone(self) -> bool:

@@ -251,7 +251,8 @@ class Table(_Relation):
     @property
     def source_columns(self) -> tuple[str, ...]:
         """All columns of the source that it names, of which a column may be there twice."""
-        others = (self.count, self.privacy_unit.column, self.data.arrived)
+        unit = self.privacy_unit
+        others = (self.count, unit.column, unit.earliest_by, self.data.arrived)
         return (*self.columns, *(name for name in others if name is not None))
 
     @property
@@ -265,15 +266,12 @@ class Table(_Relation):
         unit = self.privacy_unit
         if unit.column is None:
             return None
-        rows = (
-            "1 row of each {} is"
-            if unit.max_rows == 1
-            else f"{unit.max_rows} rows of each {{}} are"
-        )
+        one, rows = unit.max_rows == 1, "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
         counted = "counted" if unit.per is None else f"counted a {unit.per}"
+        first = "" if unit.earliest_by is None else f", the earliest by {unit.earliest_by},"
         return (
-            f"at most {rows.format(unit.column)} {counted}, and totals are too low where one has"
-            " more"
+            f"at most {rows} of each {unit.column}{first} {'is' if one else 'are'} {counted}, and"
+            " totals are too low where one has more"
         )
 
     @property
@@ -344,17 +342,15 @@ class Table(_Relation):
     def _declared(self) -> dict[str, Any]:
         if any(one.kind == UNREAD for one in self.domain.attributes):
             raise ValueError(f"values of table {self.name} are not read yet")
-        unit = self.privacy_unit
         given = {
             "count": self.count,
             "keys": {column: ".".join(key) for column, key in self.keys.items()},
             "per_unit": self.per_unit,
             "data": self.has_versions and self.data.declared,
         }
-        bounded = {"column", "max_rows"} if unit.per is None else {*type(unit).model_fields}
         return {name: value for name, value in given.items() if value} | {
             "from": query(self.origin),
-            "privacy_unit": "row" if unit.column is None else unit.model_dump(include=bounded),
+            "privacy_unit": self.privacy_unit.declared,
             "neighbours": self.neighbours,
             "attributes": {name: one.keys(name) for name, one in self.attributes.items()},
         }

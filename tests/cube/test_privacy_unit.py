@@ -95,6 +95,66 @@ def test_which_rows_are_counted(
     assert counts(load(records, policy)) == oracle(records, most)
 
 
+TIMES = {
+    "DATE": ["2026-01-02", "2026-01-03", "0001-01-01 (BC)", "infinity", None],
+    "TIMESTAMP": ["2026-01-02 10:00:00", "2026-01-02 09:59:59.999999", "1969-12-31", None],
+    "TIMESTAMP_NS": ["2026-01-02 10:00:00", "1969-12-31 23:59:59", "2026-01-02 10:00:01", None],
+    "TIMESTAMPTZ": ["2026-01-02 10:00:00+02", "2026-01-02 09:00:00+00", "-infinity", None],
+    "VARCHAR": ["2026-01-02T10:00:00+02:00", " 2026-01-02", "2026-01-02 09:00", "soon", None],
+}
+ORDERS = {
+    "DATE": [2, 0, 1, 3, 4],
+    "TIMESTAMP": [2, 1, 0, 3],
+    "TIMESTAMP_NS": [1, 0, 2, 3],
+    "TIMESTAMPTZ": [2, 0, 1, 3],
+    "VARCHAR": [1, 0, 2, (3, 4)],  # no times
+}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("kind", TIMES)
+def test_the_earliest_rows_are_counted(
+    kind: str,
+    most: int,
+    counts: Callable[..., list[int]],
+    make_policy: Callable[..., Any],
+    database: duckdb.DuckDBPyConnection,
+) -> None:
+    """Each of 40 units has a row of each time; that of time i has the value i. Of several rows of
+    one time the hash chooses, and so both are kept of some units."""
+    unit = {"column": "unit", "max_rows": most, "earliest_by": "Seen"}
+    policy = make_policy({"a": {"range": [0, 5]}}, privacy_unit=unit)
+    database.execute(f"CREATE TABLE t (unit INTEGER, a INTEGER, seen {kind})")
+    rows = [(n, a, time) for n in range(40) for a, time in enumerate(TIMES[kind])]
+    database.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    cube = load_cubes(policy, database, key=KEY)["t"]
+    found, kept = counts(cube), [0] * 6
+    for place in ORDERS[kind][:most]:
+        if isinstance(place, int):
+            kept[place] = 40
+    assert [own for own in found if own == 40] == [40] * most
+    assert found == kept
+    # Twice the rows, of which the earliest are equal but for a value.
+    database.execute("INSERT INTO t SELECT unit, 5, seen FROM t WHERE a = " + str(ORDERS[kind][0]))
+    if most == 1:
+        found = counts(load_cubes(policy, database, key=KEY)["t"])
+        assert 0 < found[5] < 40
+        assert found[5] + found[ORDERS[kind][0]] == 40
+
+
+def test_the_earliest_are_asked_of_times_alone(
+    make_policy: Callable[..., Any], database: duckdb.DuckDBPyConnection
+) -> None:
+    database.execute("CREATE TABLE t (unit INTEGER, a INTEGER, seen TIME)")
+    for column, words in (("a", "is INTEGER, which has no times"), ("b", "has no column b")):
+        unit = {"column": "unit", "max_rows": 1, "earliest_by": column}
+        policy = make_policy({"a": {"range": [0, 5]}}, privacy_unit=unit)
+        with pytest.raises(SourceError, match=rf"tables\.t\.privacy_unit\.earliest_by: .*{words}"):
+            load_cubes(policy, database, key=KEY)
+    assert "the earliest by b, is counted" in policy.tables["t"].capped
+    assert '"earliest_by":"b"' in policy.tables["t"].declaration().replace(" ", "")
+
+
 @relaxed
 @given(records=rows, most=st.integers(1, 3), unit=st.sampled_from(["p", "P", "q"]))
 def test_removing_a_unit_moves_at_most_max_rows(

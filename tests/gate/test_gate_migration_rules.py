@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -142,6 +143,20 @@ def test_where_other_rows_of_a_unit_may_be_chosen_losses_of_all_cells_add_up(
     with world.opened(since) as asked:  # as it follows from the ledger alone
         assert asked.spent == 2
         assert asked(male)[0][0][0] is not None
+
+
+def test_another_order_of_a_units_rows_is_another_choice(tmp_path: Path) -> None:
+    """With the same columns: the earliest row may be M, and the one before by its hash F."""
+    world = World(tmp_path, {**UNITS, "day": ("DATE", [dt.date(2026, 1, n) for n in (1, 2)])})
+    days = {"day": {"range": [dt.date(2026, 1, 1), dt.date(2026, 1, 2)], **ALL}}
+    first = {"privacy_unit": {"column": "pid", "max_rows": 1, "earliest_by": "day"}}
+    before, since = (world.policy(sexes("F", "M") | days, **one) for one in (unit(1), first))
+    world.ask(before, F, paid=1)
+    (done,) = world.migrate(since)
+    assert (done.folds, done.retires) == (True, True)
+    with world.opened(since) as asked:
+        asked(F.replace("'F'", "'M'"), paid=1)
+        assert asked.spent == 2
 
 
 def test_folded_losses_count_for_shares_and_exchanges_too(tmp_path: Path) -> None:

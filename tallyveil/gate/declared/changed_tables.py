@@ -191,7 +191,8 @@ class ChangedTable:
 
     def migration(self, recorded: Recorded, columns: Mapping[str, str], digest: bytes) -> Migration:
         """The migration. Which rows of a unit are counted follows from the columns that are read,
-        and from ``max_rows``; of a table that grows, it is settled of days that are over."""
+        ``max_rows`` and ``earliest_by``; of a table that grows, it is settled of days that are
+        over."""
         version = recorded.versions.get(self.new.name, 0)
         if self.replaced is not None:
             ends = {**recorded.ends, "version": version if self.anew else 0}
@@ -200,7 +201,9 @@ class ChangedTable:
         axes = joint_axes(self.lineage, self.before, self.old, self.new, columns)
         unit, former_unit = self.new.privacy_unit, self.old.privacy_unit
         each = [{one.lower() for one in table.source_columns} for table in (self.old, self.new)]
-        folds = unit.column is not None and each[0] != each[1] and not self.new.grows
+        ordered = [(one.earliest_by or "").lower() for one in (former_unit, unit)]
+        chosen_anew = each[0] != each[1] or ordered[0] != ordered[1]
+        folds = unit.column is not None and chosen_anew and not self.new.grows
         retires = folds or unit.max_rows != former_unit.max_rows
         uncounted = any(code < 0 for axis in axes for code in axis.new or ())
         if self.new.exact and uncounted:
