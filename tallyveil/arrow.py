@@ -23,6 +23,7 @@ _TYPES: Final = {
     "TIMESTAMP": pa.timestamp("us"),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
     "TIME": pa.time64("us"),
+    "INTERVAL": pa.duration("us"),
 }
 _DECIMAL: Final = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")
 

@@ -8,6 +8,8 @@ halves of the last decimal that steps have. It is negative below the first step.
   alone or before hh:mm or hh:mm:ss with any decimals, and with Z or an offset such as +01:00.
 - Timestamps with time zone: those; text with Z or an offset.
 - Times of day: times; those of timestamps without a zone; text hh:mm or hh:mm:ss.
+- Durations: intervals without months, a day being 24 hours; text such as 26:30, 26:30:00 or 1 day
+  02:30:00, as PostgreSQL and DuckDB write them. What has months is no number of days, and NULL.
 - Numbers: whole numbers and decimals exactly; text in decimal digits exactly, and text with an
   exponent as a double; doubles by the nearest step in double precision.
 
@@ -42,6 +44,8 @@ _CLOCK: Final = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _STAMP: Final = rf"{_DAY}([ T]{_CLOCK})?"
 _OFFSET: Final = rf"{_DAY}[ T]{_CLOCK}(Z|[+-](0[0-9]|1[0-5])(:?[0-5][0-9])?)"
+_SPAN: Final = r"[+-]?[0-9]{1,10} days?( [+-]?[0-9]+:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?"
+_HOURS: Final = r"[+-]?[0-9]{1,9}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
 _PLAIN: Final = r"[ \t]*[+-]?([0-9]+(\.[0-9]+)?|\.[0-9]+)[ \t]*"
 _EXPONENT: Final = r"[ \t]*[+-]?([0-9]+(\.[0-9]+)?|\.[0-9]+)[eE][+-]?[0-9]+[ \t]*"
 
@@ -59,6 +63,8 @@ def distance(attribute: Attribute, name: str, column_type: str) -> str | None:
     steps = _steps_of(attribute)
     if isinstance(steps, _Numbers):
         return steps.of_number(name, base, column_type)
+    if isinstance(steps, _Durations):
+        return steps.of_duration(name, base)
     return (steps.of_clock if attribute.sql_type == "TIME" else steps.of_moment)(name, base)
 
 
@@ -73,13 +79,13 @@ def step_number(attribute: Attribute, value: str) -> tuple[str, int]:
     """An expression over what was read, and an integer: their quotient, rounded down, is the number
     of the step, from 0 on."""
     steps = _steps_of(attribute)
-    if isinstance(steps, _Times):
+    if isinstance(steps, _Times | _Durations):
         return value, steps.unit
     away = f"CAST({value} < {-steps.first} AS BIGINT)"  # numbers below 0 are rounded the other way
     return f"({value} + {steps.unit // 2} - {away})", steps.unit
 
 
-def _steps_of(attribute: Attribute) -> _Times | _Numbers:
+def _steps_of(attribute: Attribute) -> _Times | _Durations | _Numbers:
     if attribute.ends is None or attribute.step is None:
         raise ValueError(f"attribute {attribute.name} has no steps")
     if isinstance(attribute.step, Decimal):
@@ -87,6 +93,8 @@ def _steps_of(attribute: Attribute) -> _Times | _Numbers:
     low, high = attribute.ends
     if attribute.sql_type == "TIME":
         low, high = (dt.datetime.combine(_EPOCH, end) for end in (low, high))
+    if attribute.sql_type == "INTERVAL":
+        return _Durations(low, high, attribute.step)
     return _Times(low, high, attribute.step)
 
 
@@ -145,6 +153,27 @@ class _Times:
 
     def _since(self, microseconds: str) -> str:
         return f"({microseconds} - ({self._first}))"
+
+
+class _Durations:
+    def __init__(self, low: dt.timedelta, high: dt.timedelta, step: dt.timedelta) -> None:
+        self._first, self.unit = low // _MICROSECOND, step // _MICROSECOND
+        ends = ((end // _MICROSECOND) for end in (low - step, high + step))
+        self._below, self._above = (f"INTERVAL '{end} microseconds'" for end in ends)
+
+    def of_duration(self, name: str, base: str) -> str | None:
+        if base in _TEXT:
+            text = f"trim(CAST({name} AS VARCHAR), ' \t')"
+            found = self.of_duration(f"TRY_CAST(replace({text}, '+', '') AS INTERVAL)", "INTERVAL")
+            return f"CASE WHEN regexp_full_match({text}, '{_SPAN}|{_HOURS}') THEN {found} END"
+        if base != "INTERVAL":
+            return None
+        # DuckDB's least and greatest do not know that a day is 24 hours; its comparisons do.
+        low, high = self._below, self._above
+        moved = f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high}"
+        micros = f"epoch_us({moved} ELSE {name} END) - ({self._first})"
+        months = f"(date_part('year', {name}) = 0 AND date_part('month', {name}) = 0)"
+        return f"CASE WHEN {months} THEN ({micros}) END"
 
 
 class _Numbers:

@@ -19,6 +19,7 @@ from tallyveil.policy.steps import (
     as_instant,
     decimal_type,
     decimals,
+    duration_of,
     is_time,
     number_of,
     range_mistake,
@@ -72,15 +73,17 @@ def _values(value: Any) -> tuple[Any, ...]:
 def _range_ends(value: Any) -> tuple[Any, Any]:
     """Check both ends of an inclusive range of numbers, days or times."""
     expected = "[lowest, highest], two whole numbers or two dates; or, with a step, two numbers of"
-    expected += " at most 6 decimals, two timestamps, or two times of day, in whole seconds"
-    given = [as_instant(v) for v in listed(value, expected)]
+    expected += " at most 6 decimals, two timestamps, two times of day, or two durations such as"
+    expected += ' "72 hours", in whole seconds'
+    given = [duration_of(as_instant(v)) for v in listed(value, expected)]
     if len({v.tzinfo is None for v in given if isinstance(v, dt.datetime)}) > 1:
         raise wrong(
             f"expected {expected}, both with an offset or neither: with one, such as"
             " 2026-01-01 00:00:00Z, they are instants, which each session sees in its time zone"
         )
     if len(given) == 2 and not all(is_integer(v) for v in given):
-        given = [v if isinstance(v, dt.date | dt.time) else number_of(v) for v in given]
+        timed = dt.date | dt.time | dt.timedelta
+        given = [v if isinstance(v, timed) else number_of(v) for v in given]
     kinds = {dt.date if _is_day(v) else type(v) for v in given}
     if len(given) != 2 or len(kinds) > 1 or not all(map(_is_end, given)):
         raise wrong(f"expected {expected}")
@@ -322,6 +325,8 @@ def _sql_type(cells: Sequence[Value]) -> str:
             return "DATE"
         case dt.time():
             return "TIME"
+        case dt.timedelta():
+            return "INTERVAL"
         case Decimal():
             return decimal_type(cells)
         case float():

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from tallyveil.cache import cached_property
+from tallyveil.interval import Interval
 
 __all__ = [
     "JOINT", "Attribute", "Domain", "Key", "Neighbours", "Step", "Value", "duration", "shown",
@@ -27,7 +28,7 @@ JOINT: Final = "joint"
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
 """Neighbouring tables differ by one record added or removed, or by one record replaced."""
 
-Value: TypeAlias = str | bool | int | float | Decimal | dt.date | dt.time | None
+Value: TypeAlias = str | bool | int | float | Decimal | dt.date | dt.time | dt.timedelta | None
 
 Step: TypeAlias = dt.timedelta | Decimal
 """The distance of two cells of a range: a whole number of seconds, or a decimal number."""
@@ -42,6 +43,8 @@ def shown(value: Value) -> str:
             return "NULL"
         case bool():
             return "true" if value else "false"
+        case dt.timedelta():
+            return str(Interval(0, 0, value // dt.timedelta(microseconds=1)))
     return str(value)
 
 

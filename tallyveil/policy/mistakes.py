@@ -59,6 +59,8 @@ def written(value: Any) -> str:
             text = f"{{ {pairs} }}" if pairs else "{}"
         case dt.date() | dt.time():
             text = value.isoformat()
+        case dt.timedelta():
+            text = f'"{value // dt.timedelta(seconds=1)} seconds"'
         case Fraction():
             text = str(value.numerator if value.denominator == 1 else float(value))
         case _:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 
-from tallyveil.policy.domain import Attribute, Value
+from tallyveil.policy.domain import Attribute, Value, shown
 from tallyveil.policy.growth.growth import Growth
 from tallyveil.policy.policy import Policy
 from tallyveil.policy.table_keys import Budget, InferenceControl
@@ -160,7 +160,7 @@ def _axis(attribute: Attribute) -> str:
     special = {attribute.null_cell, attribute.other_cell} - {None}
     declared = attribute.size - len(special)
     if attribute.stepped and attribute.ends is not None:
-        span = "{} to {}".format(*attribute.ends)
+        span = "{} to {}".format(*map(shown, attribute.ends))
         if attribute.step is not None:
             span += f" in steps of {attribute.step_text}"
         return f"range {span}, {declared:,} cells, {attribute.sql_type}{_truncated(attribute)}"

@@ -14,16 +14,18 @@ from decimal import Decimal
 from itertools import accumulate, repeat
 from typing import Any, Final
 
+from tallyveil.interval import Interval
 from tallyveil.policy.declaration import wrong
-from tallyveil.policy.domain import Step
+from tallyveil.policy.domain import Step, shown
 from tallyveil.policy.value_checks import MAX_CELLS, exact_number
 
 __all__ = [
-    "as_instant", "decimal_type", "decimals", "is_time", "number_of", "range_mistake", "step_of",
-    "stepped_cells",
+    "as_instant", "decimal_type", "decimals", "duration_of", "is_time", "number_of",
+    "range_mistake", "step_of", "stepped_cells",
 ]  # fmt: skip
 
 MAX_DECIMALS: Final = 6
+MAX_DAYS: Final = 10_000_000  # of a duration: microseconds fit in 64 bits
 MAX_DIGITS: Final = 15  # of an end, in units of its last decimal; doubles tell these apart
 
 _ROUNDING: Final = (
@@ -68,9 +70,22 @@ def as_instant(value: Any) -> Any:
 
 
 def is_time(value: Any) -> bool:
-    """Whether it is a timestamp, or a time of day without a zone, in whole seconds."""
+    """Whether it is a timestamp, a time of day without a zone, or a duration, in whole seconds."""
+    if isinstance(value, dt.timedelta):
+        return not value.microseconds and abs(value.days) < MAX_DAYS
     timed = isinstance(value, dt.datetime) or (isinstance(value, dt.time) and not value.tzinfo)
     return timed and not value.microsecond
+
+
+def duration_of(value: Any) -> Any:
+    """A text such as "72 hours" as a duration; anything else unchanged."""
+    try:
+        found = Interval.parse(value) if isinstance(value, str) else None
+    except ValueError:
+        return value
+    if found is not None and found.months:
+        raise wrong("expected durations in days or less: a month or year is no number of days")
+    return value if found is None else found.timedelta()
 
 
 def range_mistake(ends: Sequence[Any], step: Step | None) -> str | None:
@@ -99,7 +114,7 @@ def range_mistake(ends: Sequence[Any], step: Step | None) -> str | None:
     steps, rest = divmod(_distance(low, high), step)
     if rest:
         last = stepped_cells(low, high, step)[-1] if steps < MAX_CELLS else None
-        near = "" if last is None else f"; the last step is at {last}"
+        near = "" if last is None else f"; the last step is at {shown(last)}"
         return f"expected a range of whole steps{near}"
     instead = f"; {_ROUNDING}" if isinstance(step, Decimal) else ""
     return _many(int(steps) + 1, f"declare a larger step{instead}")

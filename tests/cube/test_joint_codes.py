@@ -154,3 +154,22 @@ def test_every_value_has_a_cell_only_where_a_declaration_has_all() -> None:
     listed, fewer = axis(values=[0, 1], nullable=True), axis(values=[0], nullable=True)
     assert not derived(listed, fewer, "UTINYINT")[1]
     assert derived(listed, axis(values=[0], other=True), "UTINYINT")[1]
+
+
+@pytest.mark.parametrize("kind", ["INTERVAL", "VARCHAR"])
+def test_no_duration_has_a_pair_of_cells_that_was_not_found(kind: str) -> None:
+    old = axis(range=["0 hours", "3 hours"], step="1 hour", clamp=True, nullable=True)
+    new = axis(range=["30 minutes", "4 hours"], step="30 minutes", other=True)
+    found, covers = derived(old, new, kind)
+    with duckdb.connect() as connection:
+        spans = "to_seconds(CAST(random() * 3e4 - 1e4 AS BIGINT)) + to_days(CAST(i % 2 AS INTEGER))"
+        odd = "UNION ALL SELECT unnest(['1 month', '01:00:00', '30 minutes', '1 day'])::INTERVAL"
+        connection.execute(f"CREATE TABLE t AS SELECT {spans} AS v FROM range(3000) t(i) {odd}")
+        connection.execute(f"ALTER TABLE t ALTER v TYPE {kind}")
+        codes = ", ".join(
+            f"coalesce({code(n, one).expression}, -1)" for n, one in enumerate((new, old))
+        )
+        reads = ", ".join(f"{read(one, 'v', kind)} AS v{n}" for n, one in enumerate((new, old)))
+        pairs_there = connection.execute(f"SELECT DISTINCT {codes} FROM (SELECT {reads} FROM t)")
+        assert {*pairs_there.fetchall()} <= found
+    assert covers

@@ -299,3 +299,72 @@ def test_times_of_day(
         database.execute(f"CREATE OR REPLACE TABLE t (v {kind})")
         database.execute("INSERT INTO t SELECT unnest(?::VARCHAR[])", [rows])
         assert counts(load_cubes(policy, database, key=b"key")["t"]) == expected, kind
+
+
+HOUR = 3600 * 10**6
+# As DuckDB writes it, as PostgreSQL does where that differs, and the microseconds; None has months.
+DURATIONS: list[tuple[str, str | None, int | None]] = [
+    ("00:00:00", None, 0),
+    ("00:14:59.999999", None, HOUR // 4 - 1),
+    ("00:15:00", "00:15", HOUR // 4),
+    ("1 day", "1 day 00:00:00", 24 * HOUR),
+    ("25:00:00", None, 25 * HOUR),
+    ("1 day 01:00:00", None, 25 * HOUR),
+    ("2 days", "+2 days", 48 * HOUR),
+    ("48:14:00", "  48:14  ", 48 * HOUR + 14 * HOUR // 60),
+    ("48:15:00", None, 48 * HOUR + HOUR // 4),
+    ("-00:00:00.000001", None, -1),
+    ("-1 days 02:00:00", "-1 days +02:00:00", -22 * HOUR),
+    ("2 days -00:30:00", None, 47 * HOUR + HOUR // 2),
+    ("2000000000 days", None, 10**18),
+    ("-2000000000 days", None, -(10**18)),
+    ("1 month", "1 mon", None),
+    ("-1 year", None, None),
+    ("1 month -29 days", "1 mon -29 days", None),
+]
+LASTING: list[dict[str, Any]] = [
+    {"range": ["0 hours", "48 hours"], "step": "15 minutes"},
+    {"range": ["-1 day", "2 days"], "step": "1 hour", "clamp": True, "nullable": True},
+    {"range": ["1 minute", "181 minutes"], "step": "90 minutes", "other": True},
+    {"range": ["00:30:00", "00:30:00"], "step": "30 seconds", "clamp": True},
+]
+
+
+@pytest.mark.parametrize("kind", ["INTERVAL", "VARCHAR"])
+@pytest.mark.parametrize("keys", LASTING)
+def test_durations_go_to_the_step_before_them(
+    kind: str,
+    keys: dict[str, Any],
+    database: duckdb.DuckDBPyConnection,
+    counts: Callable[..., list[int]],
+    make_policy: Callable[..., Any],
+) -> None:
+    rows: list[tuple[str | None, int | None]] = [(None, None), *((d, us) for d, _, us in DURATIONS)]
+    rows += [(text, us) for _, text, us in DURATIONS if text is not None and kind == "VARCHAR"]
+    rows += [(text, None) for text in ("", "soon", "1", "90 minutes") if kind == "VARCHAR"]
+    database.execute(f"CREATE TABLE t (v {kind})")
+    database.execute("INSERT INTO t SELECT unnest(?::VARCHAR[])", [[text for text, _ in rows]])
+    policy = make_policy({"a": {**keys, "column": "v"}})
+    attribute = policy.tables["t"].domain["a"]
+    assert attribute.sql_type == "INTERVAL"
+    low, high = (end // dt.timedelta(microseconds=1) for end in attribute.ends or ())
+    step = attribute.step // dt.timedelta(microseconds=1)
+    expected = [0] * attribute.size
+    for _, value in rows:
+        cell = None if value is None else (value - low) // step
+        if cell is not None and attribute.clamp:
+            cell = min(max(cell, 0), (high - low) // step)
+        if cell is None or not 0 <= cell <= (high - low) // step:
+            cell = attribute.null_cell if cell is None or attribute.other_cell else None
+        if cell is not None:
+            expected[cell] += 1
+    assert counts(load_cubes(policy, database, key=b"key")["t"]) == expected
+
+
+def test_durations_are_no_times_of_day(
+    database: duckdb.DuckDBPyConnection, make_policy: Callable[..., Any]
+) -> None:
+    database.execute("CREATE TABLE t (v TIME)")
+    policy = make_policy({"a": {**LASTING[0], "column": "v"}})
+    with pytest.raises(SourceError, match="TIME, which cannot be read as INTERVAL"):
+        load_cubes(policy, database, key=b"key")

@@ -81,6 +81,8 @@ def _by_type(table: SourceTable, column: SourceColumn, *, text_only: bool) -> De
         return Declared(of_range(low, high) | {"other": True}, remark)
     if base == "TIME":
         return Declared({"range": [], "step": "1 hour", "other": True}, remark)
+    if base == "INTERVAL":
+        return Declared({"range": [], "step": "1 hour", "other": True}, remark)
     if base.startswith("TIMESTAMP"):
         zone = dt.UTC if base.startswith(("TIMESTAMP WITH", "TIMESTAMPTZ")) else None
         remark += "; ends with offsets, as 2026-01-01 00:00:00Z" if zone else ""

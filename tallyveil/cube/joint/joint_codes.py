@@ -239,6 +239,7 @@ def _order(attribute: Attribute) -> str:
         "TIMESTAMP": "times",
         "TIMESTAMP WITH TIME ZONE": "instants",
         "TIME": "times of day",
+        "INTERVAL": "durations",
     }
     return orders.get(attribute.sql_type, "numbers")
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from tallyveil.cube.reading import INTEGERS
 from tallyveil.policy import Attribute
+from tallyveil.policy.domain import shown
 
 __all__ = ["represented"]
 
@@ -48,6 +49,8 @@ def represented(attributes: Iterable[Attribute], column_type: str) -> Iterator[s
                     moments.add(dt.datetime.combine(cell, dt.time()))
                 case dt.time():
                     moments.add(dt.datetime.combine(dt.date(1970, 1, 1), cell))
+                case dt.timedelta():
+                    words |= {shown(cell + n * dt.timedelta(microseconds=1)) for n in (-1, 0, 1)}
                 case int() | float() | Decimal() | Fraction():
                     numbers.add(Fraction(cell))
     own = {f"{word}{more}" for word in words for more in ("", "~", " ")}

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.shared import Shared
 from tallyveil.policy import Attribute, Table
+from tallyveil.policy.domain import shown
 
 __all__ = ["Shown", "ShownColumn", "domain_of", "outside_of", "relations_shown"]
 
@@ -112,7 +113,7 @@ def domain_of(attribute: Attribute, most: int | None = None) -> str:
     by_day = ", timestamps by the day" if attribute.coarse else ""
     if attribute.stepped and attribute.ends is not None:
         steps = f" in steps of {attribute.step_text}" if attribute.step is not None else by_day
-        return "{} to {}".format(*attribute.ends) + steps
+        return "{} to {}".format(*map(shown, attribute.ends)) + steps
     values = [v for v in attribute.cells if v is not None]
     first = f", by the first {attribute.prefix} characters" if attribute.prefix is not None else ""
     return _listed(values, most) + by_day + first

@@ -93,7 +93,9 @@ class Axis:
 
     @cached_property
     def values(self) -> pa.Array:
-        """The cells' values, in the Arrow type that DuckDB returns."""
+        """The cells' values, in the Arrow type that DuckDB returns; durations in microseconds."""
+        if self.attribute.sql_type == "INTERVAL":
+            return array_of(self.attribute.cells, "INTERVAL").cast(pa.int64())
         return array_of(self.attribute.cells, self.attribute.sql_type)
 
     @cached_property

@@ -15,12 +15,12 @@ from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.engine.public_database import domain_table
-from tallyveil.rewriter.resolve.branches import DomainSource
+from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql, position, unlink
 
 __all__ = [
-    "MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "guarded", "too_slow",
-    "without_records",
+    "MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "guarded", "is_duration",
+    "too_slow", "without_records",
 ]  # fmt: skip
 
 MAX_CELLS: Final = 4_000_000
@@ -66,8 +66,7 @@ def coefficient_query(component: Component) -> str:
     columns = component.columns
     coefficients = {columns[number]: one for number, one in component.outputs.items()}
     grouped = not (source.plain and all(map(_of_rows, coefficients.values())))
-    items = [f"{duckdb_sql(key)} AS __k{number}" for number, key in keys.items()]
-    items.append(source.cell)
+    items = [*_keys(component), source.cell]
     for number, coefficient in coefficients.items():
         value = guarded(coefficient)
         if not grouped:
@@ -87,8 +86,24 @@ def coefficient_query(component: Component) -> str:
     return query
 
 
+def _keys(component: Component) -> list[str]:
+    """The keys; durations in microseconds, since numpy and Arrow compare no intervals."""
+    found = []
+    for number, key in component.keys.items():
+        sql = duckdb_sql(key)
+        value = f"epoch_us({sql})" if is_duration(key, component.domain) else sql
+        found.append(f"{value} AS __k{number}")
+    return found
+
+
+def is_duration(key: exp.Expr, domain: Domain) -> bool:
+    """Whether a group key is an attribute of durations."""
+    own = isinstance(key, exp.Column) and key.table == RECORD
+    return own and domain[key.name].sql_type == "INTERVAL"
+
+
 def _kept_groups(component: Component, source: DomainSource, where: exp.Expr | None) -> str:
-    items = [f"{duckdb_sql(key)} AS __k{number}" for number, key in component.keys.items()]
+    items = _keys(component)
     zeros = [f"CAST(0 AS TINYINT) AS __c{n}" for n in dict.fromkeys(component.columns.values())]
     items += ["CAST(0 AS BIGINT) AS __cell", *zeros]
     rows = without_records(component.domain, source, where)

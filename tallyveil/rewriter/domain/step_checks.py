@@ -117,6 +117,9 @@ def neighbours(attribute: Attribute, value: Any, zone: str) -> tuple[str, str] |
     past = (value - low) % step
     if not past or not low - step < value < high + step:
         return None
+    if attribute.sql_type == "INTERVAL":
+        span = dt.timedelta(microseconds=value - past)
+        return f"INTERVAL '{shown(span)}'", f"INTERVAL '{shown(span + attribute.step)}'"
     below, above = (_EPOCH + dt.timedelta(microseconds=value - past + more) for more in (0, step))
     if attribute.sql_type == "TIME":
         return f"'{below.time()}'", f"'{above.time()}'"
@@ -137,7 +140,9 @@ def _near_number(step: Decimal, ends: tuple[Any, Any], value: Any) -> tuple[str,
     return shown(below), shown(below + step)
 
 
-def _microseconds(time: dt.datetime | dt.time) -> int:
+def _microseconds(time: dt.datetime | dt.time | dt.timedelta) -> int:
+    if isinstance(time, dt.timedelta):
+        return time // dt.timedelta(microseconds=1)
     moment = dt.datetime.combine(_EPOCH, time) if isinstance(time, dt.time) else time
     moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return (moment - _EPOCH) // dt.timedelta(microseconds=1)

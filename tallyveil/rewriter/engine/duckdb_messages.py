@@ -13,6 +13,7 @@ from tallyveil.errors import (
     CannotCoerce,
     CardinalityViolation,
     DatetimeFieldOverflow,
+    FeatureNotSupported,
     GroupingError,
     InvalidDatetimeFormat,
     InvalidEscapeSequence,
@@ -93,6 +94,9 @@ _ENTRIES: Final = (
         UndefinedFunction, "operator is not unique: {type} {value} {from}", _OPERATOR),
     _Entry(r'Could not choose a best candidate function for the function call "(?P<type>.*?)"\..*',
         UndefinedFunction, "function {type} is not unique", "Cast the arguments: x::date."),
+    _Entry(r"No function matches the given name and argument types 'sum\(INTERVAL\)'\..*",
+        FeatureNotSupported, "sums and averages of intervals are not answered",
+        "Ask in seconds: sum(extract(epoch FROM …)), avg(extract(epoch FROM …))."),
     _Entry(r"No function matches the given name and argument types '(?P<type>.*?)'\..*",
         UndefinedFunction, "function {type} does not exist",
         "No function matches the given name and argument types. You might need to add explicit "

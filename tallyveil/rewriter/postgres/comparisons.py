@@ -46,7 +46,15 @@ def compare(node: exp.Expr, bound: Bound) -> None:
 
 
 def choice(node: exp.Func, bound: Bound) -> None:
-    _one_family([node.this, *node.expressions], bound)
+    parts = [node.this, *node.expressions]
+    _one_family(parts, bound)
+    if not isinstance(node, exp.Coalesce) and "INTERVAL" in map(bound.type_of, parts):
+        # DuckDB's do not know that a day is 24 hours.
+        raise FeatureNotSupported(
+            "greatest and least of intervals are not answered",
+            hint="Write CASE WHEN a > b THEN a ELSE b END.",
+            position=position(node),
+        )
 
 
 def case(node: exp.Case, bound: Bound) -> None:

@@ -46,8 +46,8 @@ _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
 def extract(node: exp.Extract, bound: Bound) -> None:
     part, kind = node.this.name.lower(), bound.type_of(node.expression)
     parts = _DATE_PARTS | _TIME_PARTS if kind in ("TIMESTAMP", "TIMESTAMPTZ") else _DATE_PARTS
-    parts = _TIME_PARTS if kind == "TIME" else parts
-    if part not in parts or kind not in (*_DATED, "TIME", None):
+    parts = {"TIME": _TIME_PARTS, "INTERVAL": frozenset({"epoch"})}.get(kind or "", parts)
+    if part not in parts or kind not in (*_DATED, "TIME", "INTERVAL", None):
         raise FeatureNotSupported(
             f"extract({part}) of a {(kind or 'value').lower()} is not answered",
             hint=f"Use one of: {', '.join(sorted(parts))}.",

@@ -52,6 +52,8 @@ def as_compared(node: exp.Expr, attribute: Attribute, zone: str) -> Any:
                 return _zoned(found, zone)
             case "TIME":
                 return _clock(found)
+            case "INTERVAL":
+                return NO_CONSTANT
         if isinstance(value, bool):
             return NO_CONSTANT
         number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)

@@ -16,6 +16,7 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
+from tallyveil.rewriter.domain.domain_relation import is_duration
 from tallyveil.rewriter.intervals.claims import Evaluator, claim_ends
 from tallyveil.rewriter.intervals.quotients import Quotients, refused
 from tallyveil.rewriter.private.block import NOISY, Block
@@ -26,7 +27,7 @@ from tallyveil.rewriter.private.windows import added_up, is_sum_of_groups
 from tallyveil.rewriter.query_plan import STATISTIC, Claim, NoisyTable
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, outer_columns, own_nodes
-from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
+from tallyveil.rewriter.sql.nodes import call, filtered, function_name, position, unfiltered
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["Outputs", "WhichWindows", "average"]
@@ -125,7 +126,8 @@ class Outputs:
         Raises GroupingError if an attribute is neither a group key nor inside an aggregate.
         """
         if node in self._keys:
-            return _noisy(f"__k{self._keys[node]}")
+            key = _noisy(f"__k{self._keys[node]}")
+            return call("to_microseconds", key) if is_duration(node, self._domain) else key
         if isinstance(node, exp.Query):
             return self._query(node)
         if isinstance(node, exp.Window):

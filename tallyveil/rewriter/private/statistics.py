@@ -26,6 +26,7 @@ from tallyveil.arrays import IntArray
 from tallyveil.errors import DatatypeMismatch, FeatureNotSupported, InvalidParameterValue
 from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.domain.components import LinearQuery
+from tallyveil.rewriter.domain.domain_relation import is_duration
 from tallyveil.rewriter.domain.evaluate import Evaluated, evaluate
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.private.block import Block
@@ -163,6 +164,12 @@ class Statistics:
         """The groups of the keys and these values, of what meets WHERE and FILTER; only of values
         that are not NULL if they must be ``present``. With the set's group of each, and the
         columns of values."""
+        counts = isinstance(unfiltered(node), exp.Count)
+        if not counts and any(is_duration(value.unnest(), self.block.domain) for value in values):
+            raise FeatureNotSupported(
+                f"{function_name(unfiltered(node))} of intervals is not answered",
+                hint="Ask in seconds: extract(epoch FROM …).",
+            )
         conditions = [] if self.block.where is None else [self.block.where]
         if isinstance(node, exp.Filter):
             conditions.append(node.expression.this)

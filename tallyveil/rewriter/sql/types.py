@@ -54,7 +54,7 @@ def declared_type(kind: str | None) -> str | None:
     if kind is None:
         return None
     name = "NUMERIC" if kind.startswith("DECIMAL") else _ZONED.get(kind, kind)
-    return name if name in (*_LADDER, *_TIMES, "VARCHAR", "BOOLEAN", "TIME") else None
+    return name if name in (*_LADDER, *_TIMES, "VARCHAR", "BOOLEAN", "TIME", "INTERVAL") else None
 
 
 def postgres_type(kind: str | None) -> str:
