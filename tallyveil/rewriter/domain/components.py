@@ -107,7 +107,7 @@ def components(
     """Return at least one component, in the domain's order of their first attributes.
 
     A component without joins that is not ``free`` takes a query: these are merged if they have few
-    cells together. Expressions without an attribute go to the first. A union is one component.
+    cells together, and no more than one has keys. Expressions without an attribute go to the first. A union is one component.
     """
     if len(asked.source.branches) > 1:
         return (_joint(asked),)
@@ -120,8 +120,11 @@ def components(
         atoms += [output.value, *output.conjuncts]
     ties = [asked.source.kept, *map(names_of, atoms)]
     found = _assigned(asked, ties, joins, passed, counted)
-    queried = [c.attributes for c in found if c.source.plain and not free(c)]
-    together = frozenset[str]().union(*queried)
+    queried = [c for c in found if c.source.plain and not free(c)]
+    if sum(bool(c.keys) for c in queried) > 1:
+        # Groups by several keys stay a product: a strategy may then buy contrasts between them.
+        queried = [c for c in queried if not c.keys]
+    together = frozenset[str]().union(*(c.attributes for c in queried))
     if len(queried) < 2 or Component(asked.domain, together).cells > SMALL:
         return found
     return _assigned(asked, [*ties, together], joins, passed, counted)
