@@ -1,4 +1,5 @@
-"""The public databases of gates that are gone serve gates over other domains and public tables.
+"""The public databases of gates that are gone serve later gates, over other domains and public
+tables too.
 
 Opening one and defining its macros takes most of the time of opening a gate, and the tests open
 thousands. One that was replaced, since a statement had broken it, is not used again.
@@ -10,6 +11,7 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -21,15 +23,25 @@ from tallyveil.rewriter.engine.public_cursor import Engine
 
 __all__ = ["use_again"]
 
-_free: defaultdict[str, list[duckdb.DuckDBPyConnection]] = defaultdict(list)
+
+class _Opened(NamedTuple):
+    """A database, and what it was opened over."""
+
+    connection: duckdb.DuckDBPyConnection
+    domains: tuple[Domain, ...]
+    public: dict[str, pa.Table]
+
+
+_free: defaultdict[str, list[_Opened]] = defaultdict(list)
+_choosing = threading.Lock()
 _opened = public_database._opened
 
 
 class _Last(threading.local):
     """What this thread opened last, and the pool that it is of."""
 
-    connection: duckdb.DuckDBPyConnection
-    pool: list[duckdb.DuckDBPyConnection]
+    opened: _Opened
+    pool: list[_Opened]
 
 
 _last = _Last()
@@ -37,20 +49,18 @@ _last = _Last()
 
 class _Engine(Engine):
     def __init__(self, opened: Callable[[], duckdb.DuckDBPyConnection]) -> None:
-        made: list[duckdb.DuckDBPyConnection] = []
+        made: list[_Opened] = []
 
         def noted() -> duckdb.DuckDBPyConnection:
             cursor = opened()
-            made.append(_last.connection)
+            made.append(_last.opened)
             return cursor
 
         super().__init__(noted)
         weakref.finalize(self, _freed, made, _last.pool)  # whoever has a cursor has the engine
 
 
-def _freed(
-    made: Sequence[duckdb.DuckDBPyConnection], pool: list[duckdb.DuckDBPyConnection]
-) -> None:
+def _freed(made: Sequence[_Opened], pool: list[_Opened]) -> None:
     if len(made) == 1:
         pool += made
 
@@ -59,12 +69,15 @@ def _from_pool(
     domains: Sequence[Domain], public: Mapping[str, pa.Table], memory_limit: str
 ) -> duckdb.DuckDBPyConnection:
     """As `public_database._opened`, with the settings made before the tables."""
-    _last.pool = _free[memory_limit]
-    try:
-        found = _last.connection = _last.pool.pop()
-    except IndexError:
-        _last.connection = _opened(domains, public, memory_limit)
-        return _last.connection.cursor()
+    pool = _last.pool = _free[memory_limit]
+    over = tuple(domains), dict(public)
+    with _choosing:
+        same = next((n for n, one in enumerate(pool) if one[1:] == over), None)
+        free = pool.pop(same or 0) if pool else None
+    found = free.connection if free else _opened(domains, public, memory_limit)
+    _last.opened = _Opened(found, *over)
+    if free is None or same is not None:
+        return found.cursor()
     tables = found.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
     for (name,) in tables:
         found.execute(f'DROP TABLE "{name}"')

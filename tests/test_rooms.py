@@ -100,6 +100,31 @@ def test_the_wire_knows_the_gate_by_what_it_offers() -> None:
     assert modules == {"tallyveil.gate", "tallyveil.gate.interface"}
 
 
+def reached(arrows: dict[str, set[str]], start: str) -> set[str]:
+    found, todo = set[str](), list(arrows.get(start, ()))
+    while todo:
+        room = todo.pop()
+        if room not in found:
+            found.add(room)
+            todo += arrows.get(room, ())
+    return found
+
+
+def test_the_picture_of_the_rooms_has_the_arrows_there_are() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    picture, _ = re.findall(r"```mermaid\n(.*?)```", text, re.DOTALL)
+    drawn: dict[str, set[str]] = {}
+    for start, end in re.findall(r"(\w+) --> (\w+)", picture):
+        drawn.setdefault(start, set()).add(end)
+    imported = imports_of_rooms()
+    real = {
+        room: own - set().union(*(reached(imported, other) for other in own))
+        for room, own in imported.items()
+        if own
+    }
+    assert drawn == real
+
+
 def test_modules_that_are_named_are_there() -> None:
     """What is in backticks with dots, from a room or a module beside them on, in a docstring."""
     first = "|".join([*ROOMS, *BESIDE])

@@ -179,7 +179,18 @@ def test_the_receipt_of_a_sale_is_used_up(world: World) -> None:
         world.draw(0, receipt)
 
 
-@pytest.mark.parametrize("kind", ["lost", KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize(
+    ("houses", "kind"),
+    [
+        ("sqlite", "lost"),
+        ("sqlite", KeyboardInterrupt),
+        ("sqlite", MemoryError),
+        ("remote", "lost"),
+        pytest.param("remote", KeyboardInterrupt, marks=pytest.mark.slow),
+        pytest.param("remote", MemoryError, marks=pytest.mark.slow),
+    ],
+    indirect=["houses"],
+)
 def test_whichever_step_fails_what_was_drawn_is_charged(
     cubes: Any, houses: Houses, kind: Any
 ) -> None:
@@ -423,6 +434,9 @@ def test_nothing_is_drawn_for_what_is_refused(world: World) -> None:
     assert world.drawn == 0
 
 
+@pytest.mark.parametrize(
+    "houses", ["sqlite", pytest.param("remote", marks=pytest.mark.slow)], indirect=True
+)
 def test_killed_at_any_step_all_of_a_sale_is_there_or_nothing(cubes: Any, houses: Houses) -> None:
     """What was handed out is; and a kill before the commit hands out nothing."""
     outcomes = set()

@@ -31,7 +31,7 @@ def announced(reader: int) -> list[int]:
     return [int(line) for line in text.split(b"\n")[:-1]]
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_no_acknowledged_charge_is_lost_and_no_budget_comes_back(
     cubes: Any, houses: Houses, kills: int
 ) -> None:

@@ -21,6 +21,7 @@ from tallyveil.errors import BudgetExceeded, InvalidParameterValue
 from tallyveil.mechanisms import Measure, Neighbours
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import forked
+from tests.pairs import alternately
 
 ANALYSTS = ("alice", "bob", "carol")
 
@@ -148,10 +149,11 @@ def test_charges_of_a_statement_pass_all_filters_or_none(cubes: Any) -> None:
     assert left(accountant, "alice") == 1
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+@pytest.mark.parametrize(
+    ("measure", "neighbours"), alternately(["epsilon", "rho"], ["add_remove", "replace"])
+)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_every_share_and_the_odometer_by_brute_force(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:

@@ -88,7 +88,7 @@ def works_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @EVERY_ACCOUNT
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_a_summary_is_equal_to_replaying(
     cubes: Any, tmp_path_factory: pytest.TempPathFactory, account: Any, data: st.DataObject
 ) -> None:

@@ -45,9 +45,9 @@ def exact_law(cells: int, scale: float, most: int) -> dict[tuple[int, ...], floa
     ("sizes", "scale"), [((2, 1), 1.0), ((1, 1, 1), 0.7), ((1, 0, 1), 2.0), ((4,), 0.5)]
 )
 def test_the_joint_law_is_that_of_the_definition(sizes: tuple[int, ...], scale: float) -> None:
-    """1,500 draws; a false alarm in 10⁶ runs, of which there are none: the draws are always the
+    """800 draws; a false alarm in 10⁶ runs, of which there are none: the draws are always the
     same, since the secret is."""
-    found = Counter(drawn(number, sizes, scale) for number in range(1_500))
+    found = Counter(drawn(number, sizes, scale) for number in range(800))
     assert surprise(found, exact_law(sum(sizes), scale, round(30 * scale))) > FALSE_ALARM
 
 

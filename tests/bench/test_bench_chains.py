@@ -46,7 +46,7 @@ def test_chains_that_stay_apart_are_seen() -> None:
 def test_a_chain_comes_near_the_law(tree: Tree) -> None:
     """Of each count the variance, within 6 standard errors of so many independent draws, whose
     fourth moments are at most 6 times the squared variance."""
-    found = Chains(tree).run(3_000)
+    found = Chains(tree).run(1_500)
     assert found.converged
     assert 0.2 < found.taken < 0.9
     assert "approximate" in found.label

@@ -13,7 +13,7 @@ from bench.cliffs import opened, statement, taken
 @pytest.mark.parametrize(
     "name",
     [
-        "200 BETWEENs",
+        pytest.param("200 BETWEENs", marks=pytest.mark.slow),
         pytest.param("3,000 ORs", marks=pytest.mark.slow),
         pytest.param("2,000 ORs of ANDs", marks=pytest.mark.slow),
     ],

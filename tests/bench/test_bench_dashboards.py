@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ _REASONS = {"min of several values is decided by single records"}
 _BOUND = 9.0
 
 
-def test_dashboards_are_answered() -> None:
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_dashboards_are_answered(step: int) -> None:
     (book,) = workbooks(OWN)
+    book = replace(book, statements=book.statements[step - 1 :: step])  # and one that is refused
     found = dict(asked(book))
     assert {one.refusal for one in found.values()} - {None} <= _REASONS
     assert sum(one.rows is not None for one in found.values()) == len(found) - len(_REASONS)

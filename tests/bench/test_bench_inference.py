@@ -87,7 +87,7 @@ def test_the_gate_answers_as_many_as_the_paper_s_rule(lines: Any) -> None:
 
 
 def test_a_tree_is_history_of_the_gate_too(lines: Any) -> None:
-    bayes_answering.answering("unbounded", "gate", bayes_answering.histogram(), 20, [1])
+    bayes_answering.answering("unbounded", "gate", bayes_answering.histogram(), 10, [1])
     [gate] = lines()
     assert gate["R_a"] == 1
     assert gate["covered"] >= 0.5

@@ -168,7 +168,7 @@ def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whol
     assert shell("sql", policy, OTHERS, "--epsilon", "1").exit_code == 0
     answers, states, drafts = known(policy, OTHERS), list[bool](), list[int]()
     names = [path.name for path in tmp_path.iterdir()]
-    for number in range(100):
+    for number in range(0, 100, 1 if whole else 2):
         copy = tmp_path / f"killed{number}"
         copy.mkdir()
         for name in names:

@@ -23,10 +23,10 @@ from tests.corpora.lab import Lab, case
 # Refused besides those that must be: limits that the documentation names. One in a hundred is.
 _ANSWERED = 0.98
 _AT_LEAST = 0.85
-_CHUNK, _LONG_CHUNK = 60, 500
+_CHUNK, _LONG_CHUNK = 40, 500
 _GOOD = ("answered", "refused")
 
-_SUITE = 120
+_SUITE = 80
 _SEED = int(os.environ.get("FUZZ_SEED", "100000"))
 _SIZE = int(os.environ.get("FUZZ_SIZE", "0"))
 _LONG = int(os.environ.get("FUZZ_STATEMENTS", "4000"))

@@ -127,6 +127,7 @@ def test_an_object_store_without_the_file(
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.slow
 def test_lakes_in_an_object_store(tmp_path: Path, bucket: pafs.FileSystem, counts: Counts) -> None:
     library = pytest.importorskip("deltalake", reason="deltalake is not installed")
     options = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}

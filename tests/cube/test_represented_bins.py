@@ -10,13 +10,19 @@ import pytest
 
 from tallyveil.cube import load_cubes
 from tallyveil.policy import parse_policy
+from tests.pairs import alternately
 
 NUMBERS = ["5", "15", "19.99", "9" * 38, "-" + "9" * 38, "170141183460469231731687303715884105727"]
 
 
-@pytest.mark.parametrize("kind", ["VARCHAR", "DECIMAL(38,0)", "HUGEINT", "DOUBLE"])
-@pytest.mark.parametrize("represent", ["middle", [7, 17], [7.25, 17.5]])
-@pytest.mark.parametrize("edges", [[0, 15, 20], [0.0, 15.0, 20.0]])
+@pytest.mark.parametrize(
+    ("edges", "represent", "kind"),
+    alternately(
+        [[0, 15, 20], [0.0, 15.0, 20.0]],
+        ["middle", [7, 17], [7.25, 17.5]],
+        ["VARCHAR", "DECIMAL(38,0)", "HUGEINT", "DOUBLE"],
+    ),
+)
 def test_no_number_makes_loading_fail(
     kind: str, represent: Any, edges: list[Any], counts: Callable[..., list[int]]
 ) -> None:

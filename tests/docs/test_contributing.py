@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.test_rooms import PACKAGE
 
 ROOT = PACKAGE.parent
@@ -64,6 +66,7 @@ print(json.dumps([tallyveil.__file__, *first]))
 """
 
 
+@pytest.mark.slow
 def test_a_function_of_sql_takes_two_files(tmp_path: Path) -> None:
     """In a copy of the package: PostgreSQL's initcap, which DuckDB lacks, and gcd, for which the
     parser has no class."""

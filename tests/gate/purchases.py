@@ -32,21 +32,21 @@ _DOMAIN: Final = {
     "n": {"range": [0, 7]},
 }
 _WIDE: Final = {
-    "from": "SELECT i % 64 AS n, i // 64 % 3 AS a, i // 192 % 4 AS b FROM range(7680) t(i)",
+    "from": "SELECT i % 32 AS n, i // 32 % 3 AS a, i // 96 % 4 AS b FROM range(3840) t(i)",
     "neighbours": "add_remove",
-    "attributes": {"n": {"range": [0, 63]}, "a": {"range": [0, 2]}, "b": {"range": [0, 3]}},
+    "attributes": {"n": {"range": [0, 31]}, "a": {"range": [0, 2]}, "b": {"range": [0, 3]}},
 }
 _RANGES: Final = ", ".join(
     f"count(*) FILTER (WHERE n BETWEEN {one} AND {one + 9})" for one in range(9)
 )
 _WHOLE: Final = [
-    f"SELECT {', '.join(f'count(*) FILTER (WHERE n < {one})' for one in range(1, 65))} FROM t",
-    "SELECT a, b, n // 8, count(*) FROM t GROUP BY CUBE (a, b, n // 8)",
+    f"SELECT {', '.join(f'count(*) FILTER (WHERE n < {one})' for one in range(1, 33))} FROM t",
+    "SELECT a, b, n // 4, count(*) FROM t GROUP BY CUBE (a, b, n // 4)",
     "SELECT a, b, count(*) FROM t GROUP BY ROLLUP (a, b)",
     f"SELECT a, {_RANGES} FROM t GROUP BY a",
     "SELECT n, sum(count(*)) OVER (ORDER BY n) FROM t WHERE a < 2 GROUP BY n",
     "SET dp.half_width = 30",
-    f"SELECT {', '.join(f'count(*) FILTER (WHERE n < {one})' for one in range(4, 64, 4))} FROM t"
+    f"SELECT {', '.join(f'count(*) FILTER (WHERE n < {one})' for one in range(4, 32, 2))} FROM t"
     " WHERE b > 0",
 ]
 _PREFIXES: Final = ", ".join(f"count(*) FILTER (WHERE n < {one})" for one in range(1, 8))

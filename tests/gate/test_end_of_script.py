@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.programs import of_its_own
 
 SETUP = """
@@ -58,6 +60,7 @@ def test_a_script_may_leave_a_connection_open(tmp_path: Path) -> None:
     assert ended(tmp_path, KEPT) == (0, "")
 
 
+@pytest.mark.slow
 def test_an_exception_ends_it_with_its_traceback_alone(tmp_path: Path) -> None:
     raising = "relation = connection.sql(QUERY)\nraise ValueError('the end')\n"
     status, said = ended(tmp_path, raising)

@@ -79,10 +79,20 @@ def people(
 
 
 CASES: Final = [
-    *((mixture, "epsilon", 1) for mixture in MIXTURES if mixture != "topped up by its like"),
-    ("topped up by its like", "epsilon", 2),
-    ("topped up by its like", "rho", 1),
     ("by itself", "rho", 2),
+    ("topped up by its like", "epsilon", 2),
+    ("topping up independent noise", "epsilon", 1),
+    ("before single answers", "epsilon", 1),
+    ("at two levels", "epsilon", 1),
+    *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (
+            ("by itself", "epsilon", 1),
+            ("topped up by its like", "rho", 1),
+            ("topped up by independent noise", "epsilon", 1),
+            ("after a single answer", "epsilon", 1),
+        )
+    ),
 ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 
 from tests.gate.asking import Connect, ask, spent
@@ -17,16 +15,17 @@ ROLLUP = (
 SETS = "GROUPING SETS ((state, sex), (state), (sex))"
 
 
+WIDER_AND_NARROWER = ({"epsilon": 0.1}, {"half_width": 30}, {"half_width": 25}, {"epsilon": 0.3})
+FROM_HISTORY = ({"epsilon": 0.1}, {"half_width": 30, "source": "history"}, {"source": "auto"})
+
+
 @pytest.mark.parametrize(
     ("by", "settings"),
     [
-        *product(
-            ["CUBE (state, sex)", SETS],
-            [
-                ({"epsilon": 0.1}, {"half_width": 30}, {"half_width": 25}, {"epsilon": 0.3}),
-                ({"epsilon": 0.1}, {"half_width": 30, "source": "history"}, {"source": "auto"}),
-            ],
-        ),
+        ("CUBE (state, sex)", WIDER_AND_NARROWER),
+        (SETS, FROM_HISTORY),
+        pytest.param("CUBE (state, sex)", FROM_HISTORY, marks=pytest.mark.slow),
+        pytest.param(SETS, WIDER_AND_NARROWER, marks=pytest.mark.slow),
         ("ROLLUP (state, sex)", ({"half_width": 30}, {"epsilon": 0.1})),
         ("ROLLUP (state, sex)", ({"epsilon": 0.1}, {"epsilon": 0.2}, {"half_width": 40})),
     ],

@@ -13,7 +13,7 @@ from tallyveil.cube.sources import opened
 from tallyveil.policy import load_policy
 from tests.gate.growing_visits import FIRST, Visits, day
 
-FILES, DAYS = 5, 6
+FILES, DAYS = 4, 5
 
 Rows = dict[int, list[tuple[str, int]]]
 """By file the days, as SQL, and kinds of its rows."""

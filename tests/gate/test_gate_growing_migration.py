@@ -31,6 +31,7 @@ from tallyveil.errors import (
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import UNIT
 from tests.gate.growing_visits import EXACT, FIRST, Row, Visits, day
+from tests.pairs import alternately, one_in
 
 ROWS: list[Row] = [(n, kind, n % 3, late) for n in range(8) for kind in range(5) for late in (0, 3)]
 WARDS = "nswxy"
@@ -129,7 +130,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=[*CHANGES])
+@pytest.mark.parametrize("change", one_in(2, CHANGES.values()), ids=[*CHANGES])
 def test_days_that_are_over_are_lifted_and_what_was_answered_stays(
     visits: Visits, change: Change
 ) -> None:
@@ -523,7 +524,7 @@ TOTALS = (
 )
 
 
-@pytest.mark.parametrize(("before", "since", "added"), ADDED)
+@pytest.mark.parametrize(("before", "since", "added"), one_in(2, ADDED))
 def test_a_value_that_is_counted_from_now_on_takes_no_answer_from_days_before(
     visits: Visits, before: str, since: str, added: str
 ) -> None:
@@ -561,8 +562,9 @@ def test_very_many_new_values_leave_a_table_that_can_be_asked(visits: Visits) ->
         assert every == sum(n for n in visits.counts(connection).values() if n > 0) > 0
 
 
-@pytest.mark.parametrize("budget", ["epsilon = 3", "rho = 3, delta = 1e-6"])
-@pytest.mark.parametrize("by", ["[]", '["kind"]'])
+@pytest.mark.parametrize(
+    ("by", "budget"), alternately(["[]", '["kind"]'], ["epsilon = 3", "rho = 3, delta = 1e-6"])
+)
 def test_a_plan_goes_on_over_values_that_are_counted_from_now_on(
     visits: Visits, budget: str, by: str
 ) -> None:

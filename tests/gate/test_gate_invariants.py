@@ -14,7 +14,7 @@ import tallyveil
 from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.errors import BudgetExceeded, LedgerMismatch, PolicyError
 from tests.gate.asking import Connect, ask, spent
-from tests.pairs import pairs
+from tests.pairs import one_in, pairs
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
 STATES = {"AL": 1000, "AK": 1000, "WY": 1000, "other": 0, None: 0}
@@ -405,7 +405,7 @@ def test_a_group_may_be_another_part_of_each_of_many_known_totals(
     assert spent(connection) == pytest.approx(0.001 * (1 - 1 / 41), rel=1e-3)
 
 
-@pytest.mark.parametrize("largest", [10_000, 100_000, 1_000_000, 100_000_000])
+@pytest.mark.parametrize("largest", one_in(3, [10_000, 100_000, 1_000_000, 100_000_000]))
 def test_known_totals_refuse_no_sum_of_large_values(connect: Connect, largest: int) -> None:
     """A translate's coefficients are larger by its denominator: too large ones are left out."""
     sums = (
@@ -458,7 +458,8 @@ WITHIN_SUMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(
-    ("case", "answers", "nonnegative"), pairs(WITHIN_SUMS, ["auto", "fresh"], [False, True])
+    ("case", "answers", "nonnegative"),
+    one_in(2, pairs(WITHIN_SUMS, ["auto", "fresh"], [False, True])),
 )
 def test_rows_add_up_to_a_total_that_follows(
     connect: Connect, case: str, answers: str, nonnegative: bool

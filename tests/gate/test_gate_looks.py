@@ -19,6 +19,7 @@ import pytest
 
 import tallyveil
 from tests.gate.asking import ask
+from tests.pairs import alternately
 
 GROUPS = 500
 DEVIATIONS = 5.2
@@ -77,8 +78,7 @@ def test_intervals_over_all_looks_hold_under_a_stopping_rule(
         assert never_left_out(connection, "always", source) >= -DEVIATIONS
 
 
-@pytest.mark.parametrize("budget", [PURE, ZCDP])
-@pytest.mark.parametrize("content", [1, 3])
+@pytest.mark.parametrize(("content", "budget"), alternately([1, 3], [PURE, ZCDP]))
 def test_no_further_look_makes_an_interval_wider(
     budget: dict[str, float], content: int, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.policy import Policy, parse_policy
 from tests.gate.many_sessions import PATIENCE
+from tests.pairs import one_in
 
 COUNT = "SELECT count(*) FROM person"
 
@@ -363,7 +364,7 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", one_in(2, CHANGES))
 def test_what_was_answered_stays_answered_and_losses_add_up(name: str, tmp_path: Path) -> None:
     change = CHANGES[name]
     world = World(tmp_path, change.columns)

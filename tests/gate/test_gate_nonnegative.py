@@ -9,7 +9,7 @@ import pytest
 
 import tallyveil
 from tests.gate.asking import Connect, ask
-from tests.pairs import pairs
+from tests.pairs import alternately
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
 BY_SEX = "SELECT sex, count(*) FROM person GROUP BY sex"
@@ -69,10 +69,10 @@ def test_groups_and_their_noisy_totals(connect: Connect) -> None:
 
 @pytest.mark.parametrize(
     ("groups", "answers", "value"),
-    pairs(
+    alternately(
         ["ROLLUP (state)", "CUBE (state, sex)"],
         ["auto", "fresh"],
-        ["count(*)", "sum(2)", "sum(-3), count(*)"],
+        ["count(*)", "sum(-3), count(*)"],
     ),
 )
 def test_groups_and_their_totals_are_the_same_in_every_process(
@@ -83,7 +83,7 @@ def test_groups_and_their_totals_are_the_same_in_every_process(
     ends = "dp_interval_low(count(*)), dp_interval_high(count(*)), count(*)"
     budget, settings = {"epsilon": 100}, {"nonnegative": "on", "source": answers}
     first = connect(budget=budget)
-    for age in range(77, 80):  # of each age there are no more than 7 records in a group
+    for age in range(78, 80):  # of each age there are no more than 7 records in a group
         sql = (
             f"SELECT grouping({keys}), {keys}, {value}, {ends} FROM person WHERE age = {age}"
             f" GROUP BY {groups}"

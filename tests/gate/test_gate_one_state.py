@@ -106,7 +106,7 @@ def rows(connection: tallyveil.Connection, sql: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("opened", "sql"),
-    in_turn(MANY_LAWS, slow=("other order", "count")),
+    in_turn(MANY_LAWS, slow=("other order", "count", "part", "after others")),
     indirect=["opened"],
 )
 def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: str) -> None:
@@ -120,7 +120,7 @@ def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: 
 
 @pytest.mark.parametrize(
     ("opened", "sql"),
-    in_turn(MANY_LAWS, 1, slow=("other order", "count")),
+    in_turn(MANY_LAWS, 1, slow=("other order", "count", "cube")),
     indirect=["opened"],
 )
 def test_what_one_process_finds_out_is_known_to_the_one_that_charged(

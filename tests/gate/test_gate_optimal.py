@@ -61,17 +61,17 @@ def test_prefixes_cost_what_is_asked_and_are_told_at_the_least_error(connect: Co
 
 
 def test_errors_are_those_that_are_announced(connect: Connect) -> None:
-    """Of 40 fresh answers of 12 rows the mean of the squared errors is within 30 %, which is more
+    """Of 20 fresh answers of 12 rows the mean of the squared errors is within 45 %, which is more
     than 5 standard errors, once what rounding adds is taken off."""
     connection = connect(**RHO)
     connection.execute("SET dp.mechanism = gaussian")
     _, _, expected, _ = errors(connection)
     rows = np.array(
-        [ask(connection, PREFIXES, mechanism="optimal", source="fresh")[0][:-1] for _ in range(40)]
+        [ask(connection, PREFIXES, mechanism="optimal", source="fresh")[0][:-1] for _ in range(20)]
     )
     off = rows.astype(np.float64) - rows.mean(axis=0)
-    found = 0.02 * ((off**2).sum() / 39 - len(AGES) / 12)
-    assert found == pytest.approx(expected, rel=0.3)
+    found = 0.02 * ((off**2).sum() / 19 - len(AGES) / 12)
+    assert found == pytest.approx(expected, rel=0.45)
 
 
 def test_auto_takes_it_where_it_costs_less_and_is_no_less_precise(connect: Connect) -> None:

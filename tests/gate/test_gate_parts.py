@@ -19,7 +19,7 @@ from tallyveil.gate import Gate
 from tallyveil.inference import DiscreteLaplaceLaw
 from tests.gate.asking import Connect, ask, spent
 from tests.gate.many_sessions import PATIENCE
-from tests.pairs import pairs
+from tests.pairs import alternately, pairs
 
 AGES = {"age": {"range": [0, 99], "clamp": True}, "sex": {"values": ["F", "M"], "other": True}}
 STATES = {"state": {"values": ["AL", "AK", "WY"]}}
@@ -249,8 +249,9 @@ def test_noise_follows_the_bounds_of_groups_of_the_value_itself(
     assert spent(connection) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(
+    ("declared", "neighbours"), alternately([EPSILON, RHO], ["add_remove", "replace"])
+)
 def test_a_sum_whose_count_is_known_is_bought_less_the_middle(
     connect: Connect,
     source: duckdb.DuckDBPyConnection,
@@ -370,8 +371,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
         assert groups - sum(inside) <= most
 
 
-@pytest.mark.parametrize("sql", [AVERAGE, SHARE, NESTED], ids=["average", "share", "nested"])
-@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(("declared", "sql"), alternately([EPSILON, RHO], [AVERAGE, SHARE, NESTED]))
 def test_asked_again_it_is_free_and_the_same_in_any_process(
     connect: Connect, source: duckdb.DuckDBPyConnection, declared: dict[str, Any], sql: str
 ) -> None:

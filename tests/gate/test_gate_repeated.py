@@ -21,6 +21,7 @@ import tallyveil
 from tallyveil.gate import Gate
 from tallyveil.gate.deciding.choice import Choice
 from tests.gate.asking import spent
+from tests.pairs import one_in
 
 Opened = Callable[..., tallyveil.Connection]
 EPSILON: dict[str, Any] = {"budget": {"epsilon": 1000}}
@@ -97,8 +98,8 @@ PARTS = {
 @pytest.mark.parametrize(
     ("case", "table", "mechanism"),
     [
-        *itertools.product(PARTS, ["rho, replace", "invariants"], ["auto"]),
-        *itertools.product(PARTS, ["epsilon and delta"], ["gaussian"]),
+        *one_in(2, itertools.product(PARTS, ["rho, replace", "invariants"], ["auto"])),
+        *one_in(2, itertools.product(PARTS, ["epsilon and delta"], ["gaussian"])),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for others in ((["replace"], ["auto"]), (["rho, invariants"], ["gaussian"]))
@@ -271,7 +272,7 @@ def repeat(opened: Opened, table: str, seed: str, statements: int, keys: int = 3
 
 @pytest.mark.parametrize("table", TABLES)
 def test_any_statement_repeated_is_free(opened: Opened, table: str) -> None:
-    repeat(opened, table, "first", 4, keys=2)
+    repeat(opened, table, "first", 3, keys=2)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from tallyveil.policy.value_checks import LedgerFile
 from tests.dense_rows import dense_rows
 from tests.gate.many_sessions import PATIENCE
 from tests.gate.replaced_people import CELLS, EXACT, People, Row, counted
+from tests.pairs import pairs_first
 from tests.programs import called
 
 BY_SEX = "SELECT sex, count(*) FROM people GROUP BY sex ORDER BY sex"
@@ -103,15 +104,19 @@ def test_answers_are_about_their_own_version(people: People) -> None:
 
 
 @pytest.mark.parametrize(
-    ("relation", "stable"), [("add_remove", False), ("add_remove", True), ("replace", False)]
+    ("kind", "budget", "seed"),
+    pairs_first(
+        [("add_remove", False), ("add_remove", True), ("replace", False)],
+        ["epsilon = 1000", "rho = 1000, delta = 1e-6"],
+        range(2),
+    ),
 )
-@pytest.mark.parametrize("budget", ["epsilon = 1000", "rho = 1000, delta = 1e-6"])
-@pytest.mark.parametrize("seed", range(2))
 def test_what_is_spent_is_the_most_that_a_unit_loses_over_all_versions(
-    people: People, relation: str, budget: str, stable: bool, seed: int
+    people: People, kind: tuple[str, bool], budget: str, seed: int
 ) -> None:
     """Brute force over all trajectories of one or two units, with what was charged in each
     version; opened anew for each version, and with a summary or without."""
+    relation, stable = kind
     data, unit = (STABLE, PERSON) if stable else ('"replace"', '"row"')
     people.declare(data=data, unit=unit, budget=budget, more=f'neighbours = "{relation}"')
     random = np.random.default_rng(seed)

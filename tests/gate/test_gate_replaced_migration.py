@@ -19,6 +19,7 @@ from tallyveil.errors import (
 )
 from tallyveil.gate.growth.publisher import Publisher
 from tests.gate.replaced_people import ATTRIBUTES, EXACT, People
+from tests.pairs import alternately
 
 BY_SEX = "SELECT sex, count(*) FROM people GROUP BY sex ORDER BY sex"
 BY_PLACE = "SELECT place, count(*) FROM people GROUP BY place ORDER BY place"
@@ -126,23 +127,30 @@ def test_a_typo_is_mended_in_the_next_version(people: People) -> None:
     assert people.counts() == {("F", 0): 2, ("M", 1): 1, ("F", 2): 1}
 
 
+CHANGED: list[tuple[dict[str, str], str, str]] = [
+    ({"attributes": f"{PLACE}\n{SEX}"}, "sex, place", "sex, place"),
+    ({"attributes": WIDER}, "place, sex", "place, sex"),
+    ({"attributes": PLACE}, "place", "place"),
+    ({"attributes": f"{ATTRIBUTES}\npid = {{ range = [2, 9] }}"}, "pid, sex", "pid, sex"),
+    ({"attributes": f'{PLACE}\ngender = {{ column = "sex", values = ["M", "F"] }}'},
+     "gender, place", "sex, place"),
+    ({"attributes": ATTRIBUTES.replace('["F", "M"]', '["M", "F"]')}, "sex", "sex"),
+    ({"attributes": ATTRIBUTES.replace("2]", "1], clamp = true")}, "place", "least(place, 1)"),
+    ({"attributes": ATTRIBUTES, "more": EXCHANGED}, "sex, place", "sex, place"),
+    ({"attributes": ATTRIBUTES, "unit": THRICE}, "sex, place", "sex, place"),
+    ({"attributes": WIDER, "unit": THRICE}, "sex, place", "sex, place"),
+]  # fmt: skip
+"""What is declared now, the keys that are asked then, and these by the engine."""
+
+
 @pytest.mark.parametrize(
-    ("now", "asked", "counted_now"),
+    ("now", "asked", "counted_now", "data"),
     [
-        ({"attributes": f"{PLACE}\n{SEX}"}, "sex, place", "sex, place"),
-        ({"attributes": WIDER}, "place, sex", "place, sex"),
-        ({"attributes": PLACE}, "place", "place"),
-        ({"attributes": f"{ATTRIBUTES}\npid = {{ range = [2, 9] }}"}, "pid, sex", "pid, sex"),
-        ({"attributes": f'{PLACE}\ngender = {{ column = "sex", values = ["M", "F"] }}'},
-         "gender, place", "sex, place"),
-        ({"attributes": ATTRIBUTES.replace('["F", "M"]', '["M", "F"]')}, "sex", "sex"),
-        ({"attributes": ATTRIBUTES.replace("2]", "1], clamp = true")}, "place", "least(place, 1)"),
-        ({"attributes": ATTRIBUTES, "more": EXCHANGED}, "sex, place", "sex, place"),
-        ({"attributes": ATTRIBUTES, "unit": THRICE}, "sex, place", "sex, place"),
-        ({"attributes": WIDER, "unit": THRICE}, "sex, place", "sex, place"),
+        pytest.param(*change, data, marks=[pytest.mark.slow] if (n + m) % 2 else [])
+        for n, change in enumerate(CHANGED)
+        for m, data in enumerate(["replace", "fixed"])
     ],
-)  # fmt: skip
-@pytest.mark.parametrize("data", ["replace", "fixed"])
+)
 def test_every_change_of_what_is_counted_is_carried_over(
     people: People, now: dict[str, str], asked: str, counted_now: str, data: str
 ) -> None:
@@ -174,8 +182,10 @@ def test_every_change_of_what_is_counted_is_carried_over(
             assert sorted(row for row in found if row[-1]) == sorted(expected.fetchall())
 
 
-@pytest.mark.parametrize("budget", ["epsilon = 1000", "rho = 1000, delta = 1e-6"])
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("relation", "budget"),
+    alternately(["add_remove", "replace"], ["epsilon = 1000", "rho = 1000, delta = 1e-6"]),
+)
 def test_what_is_spent_adds_up_over_versions_and_declarations(
     people: People, budget: str, relation: str
 ) -> None:

@@ -99,7 +99,7 @@ def stay_after_a_restart(directory: Path, number: int, seed: int) -> None:
 
 
 def test_answers_stay_after_a_restart(tmp_path: Path) -> None:
-    stay_after_a_restart(tmp_path, 20, 1)
+    stay_after_a_restart(tmp_path, 12, 1)
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_many_answers_stay_after_a_restart(tmp_path: Path, seed: int) -> None:
 def test_answers_stay_in_another_process(tmp_path: Path) -> None:
     """Each process reports what the other does not know, and buys meanwhile."""
     first, second = many_sessions.gate(tmp_path), many_sessions.gate(tmp_path)
-    answers = asked(first, 8, 11) | asked(second, 8, 12) | asked(first, 8, 11)
+    answers = asked(first, 5, 11) | asked(second, 5, 12) | asked(first, 5, 11)
     for gate in (first, second):
         all_stay(gate, answers)
         gate.close()

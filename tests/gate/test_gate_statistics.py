@@ -18,6 +18,7 @@ from tests.gate import many_sessions
 from tests.gate.asking import Connect, ask, spent
 from tests.gate.many_sessions import PATIENCE
 from tests.gate.test_gate_concurrency import together
+from tests.pairs import one_in
 from tests.programs import start
 
 SQL = (
@@ -127,7 +128,7 @@ def budgets() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     yield from itertools.product(UNITS, each)
 
 
-@pytest.mark.parametrize(("table", "budget"), list(budgets()))
+@pytest.mark.parametrize(("table", "budget"), one_in(2, list(budgets())))
 def test_a_statement_costs_what_is_set(
     connect: Connect, table: dict[str, Any], budget: dict[str, Any]
 ) -> None:

@@ -19,6 +19,7 @@ import tallyveil
 from tallyveil.cube import load_cubes
 from tallyveil.errors import BinCut, LedgerError
 from tests.gate.shared_units import KEY, losses
+from tests.pairs import alternately
 
 SALES = """
     CREATE TABLE sales AS
@@ -120,8 +121,10 @@ def test_a_sum_by_hour_of_a_year_of_minutes(
         assert total == pytest.approx(expected.get(group) or 0, abs=Decimal("0.3"))
 
 
-@pytest.mark.parametrize("measure", ["epsilon", "rho"])
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("neighbours", "measure"),
+    alternately(["add_remove", "replace"], ["epsilon", "rho"]),
+)
 def test_a_sum_by_hour_charges_what_a_record_loses(
     tmp_path: Path, neighbours: str, measure: str
 ) -> None:

@@ -19,7 +19,7 @@ from tallyveil.gate.strategies.instead import FAMILIES
 from tests.gate.asking import spent
 from tests.gate.one_ledger import Open, on_one_ledger
 from tests.gate.test_gate_parts import loss, plan, released
-from tests.pairs import pairs
+from tests.pairs import alternately
 
 ATTRIBUTES = {
     "a": {"range": [0, 3]},
@@ -86,15 +86,19 @@ def test_the_setting_names_all_strategies() -> None:
         assert SETTINGS["dp.strategy"].read("dp.strategy", name, "auto") == name
 
 
-@MEASURES
 @pytest.mark.parametrize(
-    ("sql", "at", "family", "within"),
+    ("sql", "at", "family", "within", "budget"),
     [
-        (PREFIXES, 2, "ordered", {"epsilon": 0.012, "rho": 0.125}),
-        (THREE_WAY, 6, "groupings", {"epsilon": 0.4, "rho": 0.6}),
-        (GROUPED, 3, "ordered", {"epsilon": 0.012, "rho": 0.125}),
+        pytest.param(*case, budget, marks=[pytest.mark.slow] if (n + m) % 2 else [])
+        for n, case in enumerate(
+            [
+                (PREFIXES, 2, "ordered", {"epsilon": 0.012, "rho": 0.125}),
+                (THREE_WAY, 6, "groupings", {"epsilon": 0.4, "rho": 0.6}),
+                (GROUPED, 3, "ordered", {"epsilon": 0.012, "rho": 0.125}),
+            ]
+        )
+        for m, budget in enumerate([EPSILON, RHO])
     ],
-    ids=["prefixes", "three_way", "grouped"],
 )
 def test_the_error_is_less_at_the_same_cost(
     opened: Open, budget: dict[str, Any], sql: str, at: int, family: str, within: dict[str, float]
@@ -116,7 +120,7 @@ def test_the_error_is_less_at_the_same_cost(
 
 @pytest.mark.parametrize(
     ("measure", "neighbours", "name"),
-    pairs(BUDGETS, ["add_remove", "replace"], ["prefixes", "three_way", "grouped"]),
+    alternately(BUDGETS, ["add_remove", "replace"], ["prefixes", "three_way", "grouped"]),
 )
 def test_the_charge_is_the_loss_of_what_is_bought(
     opened: Open, measure: str, neighbours: str, name: str
@@ -146,10 +150,10 @@ def test_the_charge_is_the_loss_of_what_is_bought(
     [
         ("prefixes", "epsilon"),
         ("filters", "rho"),
-        ("three_way", "epsilon"),
+        pytest.param("three_way", "epsilon", marks=pytest.mark.slow),
         ("cube", "rho"),
         ("grouped", "epsilon"),
-        ("grouped", "rho"),
+        pytest.param("grouped", "rho", marks=pytest.mark.slow),
     ],
 )
 def test_another_process_answers_free_and_the_same(opened: Open, name: str, measure: str) -> None:
@@ -299,7 +303,7 @@ def test_rows_are_bought_as_asked_where_others_cannot_serve(
 
 @pytest.mark.parametrize(
     ("measure", "neighbours", "name"),
-    pairs(BUDGETS, ["add_remove", "replace"], ["prefixes", "filters", "grouped"]),
+    alternately(BUDGETS, ["add_remove", "replace"], ["prefixes", "filters", "grouped"]),
 )
 def test_a_half_width_is_met_at_less_cost(
     opened: Open, measure: str, neighbours: str, name: str
@@ -414,14 +418,18 @@ def test_sums_with_a_common_factor_follow_from_other_rows_too(
     assert spent(connection) == pytest.approx(1)
 
 
-@MEASURES
 @pytest.mark.parametrize(
-    ("prior", "sql", "at"),
+    ("prior", "sql", "at", "budget"),
     [
-        ("SELECT count(*) FROM person WHERE v <= 3", PREFIXES, 2),
-        ("SELECT count(*) FROM person WHERE a = 1 AND b = 2 AND c = 3", THREE_WAY, 6),
+        pytest.param(*case, budget, marks=[pytest.mark.slow] if (n + m) % 2 else [])
+        for n, case in enumerate(
+            [
+                ("SELECT count(*) FROM person WHERE v <= 3", PREFIXES, 2),
+                ("SELECT count(*) FROM person WHERE a = 1 AND b = 2 AND c = 3", THREE_WAY, 6),
+            ]
+        )
+        for m, budget in enumerate([EPSILON, RHO])
     ],
-    ids=["prefixes", "three_way"],
 )
 def test_a_known_row_does_not_keep_other_rows_from_being_bought(
     opened: Open, budget: dict[str, Any], prior: str, sql: str, at: int

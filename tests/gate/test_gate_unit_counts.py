@@ -22,6 +22,7 @@ from tallyveil.gate import Gate
 from tests.gate.growing_visits import Visits
 from tests.gate.many_sessions import PATIENCE
 from tests.gate.shared_units import Unit, cubes_of, losses, policy_of, statement, tables, units
+from tests.pairs import alternately
 from tests.programs import start
 
 _KINDS, _DAYS, _SEXES = ["a", "b"], [1, 2, 3], ["F", "M"]
@@ -170,8 +171,10 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Unit, dict[st
         return [(unit, cubes_of(policy, database, [unit])) for unit in found]
 
 
-@pytest.mark.parametrize("measure", ["epsilon", "rho"])
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("neighbours", "measure"),
+    alternately(["add_remove", "replace"], ["rho", "epsilon"]),
+)
 def test_no_unit_loses_more_than_is_charged(
     people: list[tuple[Unit, dict[str, Cube]]],
     database: duckdb.DuckDBPyConnection,

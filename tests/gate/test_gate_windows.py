@@ -17,6 +17,7 @@ import tallyveil
 from tests.gate.asking import spent
 from tests.gate.one_ledger import Open, on_one_ledger
 from tests.gate.test_gate_parts import loss, plan, released
+from tests.pairs import alternately
 from tests.scenarios.noise import injected
 
 # Every value occurs, since groups without records have no row in DuckDB.
@@ -187,11 +188,20 @@ def test_in_each_group_as_well_as_alone(opened: Open, budget: dict[str, Any]) ->
     assert [row[3] for row in found] == pytest.approx(3 * alone, rel=1e-6)
 
 
-@MEASURES
 @pytest.mark.parametrize(
-    ("sql", "neighbours"),
-    [(TOTALS, "replace"), (GROUPED, "add_remove"), (MOVING, "replace"), (BESIDE, "add_remove")],
-    ids=["totals", "grouped", "moving", "beside"],
+    ("sql", "neighbours", "budget"),
+    [
+        pytest.param(*case, budget, marks=[pytest.mark.slow] if (n // 2 + m) % 2 else [])
+        for n, case in enumerate(
+            [
+                (TOTALS, "replace"),
+                (GROUPED, "add_remove"),
+                (MOVING, "replace"),
+                (BESIDE, "add_remove"),
+            ]
+        )
+        for m, budget in enumerate([EPSILON, RHO])
+    ],
 )
 def test_the_charge_is_the_loss_of_what_is_bought(
     opened: Open, budget: dict[str, Any], sql: str, neighbours: str
@@ -213,8 +223,7 @@ def test_the_charge_is_the_loss_of_what_is_bought(
     assert spent(connection) <= 1 + 1e-9
 
 
-@MEASURES
-@pytest.mark.parametrize("objective", ["auto", "total"])
+@pytest.mark.parametrize(("budget", "objective"), alternately([EPSILON, RHO], ["auto", "total"]))
 def test_running_totals_add_up_the_counts_beside_them(
     opened: Open, budget: dict[str, Any], objective: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import tallyveil
 from tests.gate.asking import Connect, ask
+from tests.pairs import alternately
 
 ZEROS = [
     ("SELECT count(*) FROM person WHERE age < 0", [(0,)]),
@@ -33,9 +34,10 @@ def record(connection: tallyveil.Connection) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("answers", ["auto", "fresh", "history"])
+@pytest.mark.parametrize(
+    ("answers", "budget", "neighbours"),
+    alternately(["auto", "fresh", "history"], BUDGETS, ["add_remove", "replace"]),
+)
 def test_zeros_are_exact_and_leave_no_trace(
     connect: Connect, answers: str, budget: Any, neighbours: str
 ) -> None:

@@ -67,6 +67,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.slow
 def test_two_zones_alternate_in_one_session(
     visits: tallyveil.Connection, raw: duckdb.DuckDBPyConnection
 ) -> None:

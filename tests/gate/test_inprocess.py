@@ -208,6 +208,7 @@ with tallyveil.connect(sys.argv[1]) as connection:
 """
 
 
+@pytest.mark.slow
 def test_a_notebook_without_widgets_connects(tmp_path: Path) -> None:
     """DuckDB refuses there even to turn its progress bar off."""
     (tmp_path / "person.csv").write_text("age\n1\n2\n")
@@ -422,8 +423,14 @@ _STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("owner", "step"), _STEPS, ids=[name for _, name in _STEPS])
-@pytest.mark.parametrize("drawn", ["in the charge", "later"])
+@pytest.mark.parametrize(
+    ("owner", "step", "drawn"),
+    [
+        pytest.param(*step, drawn, marks=[pytest.mark.slow] if (n + m) % 2 else [])
+        for n, step in enumerate(_STEPS)
+        for m, drawn in enumerate(["in the charge", "later"])
+    ],
+)
 def test_a_question_is_bought_once_before_whichever_step_another_process_buys_it(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, owner: str, step: str, drawn: str
 ) -> None:

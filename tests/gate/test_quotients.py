@@ -26,8 +26,7 @@ EPSILON: dict[str, Any] = {"budget": {"epsilon": 100.0}, "defaults": {"epsilon":
 RHO: dict[str, Any] = {"budget": {"rho": 100.0, "delta": 1e-9}, "defaults": {"rho": 1}}
 
 
-@pytest.mark.parametrize("sql", [AVERAGE, SHARE, LIFT], ids=["average", "share", "lift"])
-@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(("sql", "declared"), [(AVERAGE, EPSILON), (SHARE, RHO), (LIFT, EPSILON)])
 def test_they_are_free_again_and_the_same_in_any_process(
     connect: Connect, source: duckdb.DuckDBPyConnection, declared: dict[str, Any], sql: str
 ) -> None:

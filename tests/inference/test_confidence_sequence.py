@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tallyveil.inference import (
     NoiseLaw,
     confidence_sequence,
 )
+from tests.pairs import one_in
 
 CONFIDENCES = [Fraction(1, 2), Fraction(95, 100), Fraction(99, 100)]
 DEVIATIONS = 5.2  # of the normal law: 10⁻⁷ on one side
@@ -47,8 +49,7 @@ FINER_IF_LARGE: dict[str, Callable[[int], NoiseLaw]] = {
 }
 
 
-@pytest.mark.parametrize("confidence", CONFIDENCES)
-@pytest.mark.parametrize("name", FINER_IF_LARGE)
+@pytest.mark.parametrize(("name", "confidence"), one_in(2, product(FINER_IF_LARGE, CONFIDENCES)))
 def test_two_looks_hold_together_by_exact_probabilities(name: str, confidence: Fraction) -> None:
     reach, first, choose = 60, LAPLACE(2.0), FINER_IF_LARGE[name]
     k = np.arange(-reach, reach + 1)
@@ -62,8 +63,7 @@ def test_two_looks_hold_together_by_exact_probabilities(name: str, confidence: F
     assert held >= confidence - 1e-9
 
 
-@pytest.mark.parametrize("first", [1, 3])
-@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize(("first", "confidence"), one_in(2, product([1, 3], CONFIDENCES)))
 def test_looks_at_multiples_hold_together_by_exact_probabilities(
     first: int, confidence: Fraction
 ) -> None:
@@ -173,7 +173,7 @@ def drawn(law: NoiseLaw, size: int, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 def test_six_looks_hold_where_each_is_chosen_by_the_last(confidence: Fraction) -> None:
     """Finer noise as long as the answers look like 0, and stop once the interval leaves 0 out."""
-    rng, runs = np.random.default_rng(), 4000
+    rng, runs = np.random.default_rng(), 2000
     histories = {(): np.zeros((runs, 0), dtype=np.int64)}
     for look in range(6):
         grown: dict[tuple[NoiseLaw, ...], list[np.ndarray]] = {}

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from tallyveil.inference import debiased
+from tests.pairs import alternately
 
 
 def test_it_is_the_inverse_of_the_mechanisms_matrix() -> None:
@@ -20,10 +21,10 @@ def test_it_is_the_inverse_of_the_mechanisms_matrix() -> None:
     assert (high <= 85).all()
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
-@pytest.mark.parametrize("cells", [2, 10, 100])
-@pytest.mark.parametrize("rows", [20, 150, 700])
+@pytest.mark.parametrize(
+    ("rows", "cells", "epsilon", "confidence"),
+    alternately([20, 150, 700], [2, 10, 100], [0.2, 1.0, 4.0], [0.8, 0.95, 0.99]),
+)
 def test_the_interval_covers(rows: int, cells: int, epsilon: float, confidence: float) -> None:
     """Its exact coverage, for every count there can be: the law of Y is two binomials' sum.
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Fieller, Noises, outward
+from tests.pairs import pairs_first
 
 LAWS = (DiscreteLaplaceLaw, DiscreteGaussianLaw)
 MOMENTS = ([1.0, 0.0], [1.0, 1.0])  # Σ (v − lo), and the number of records times hi − lo
@@ -29,9 +30,9 @@ def fieller(top: list[float], bottom: list[float], law: type, scale: float) -> F
     return Fieller(np.array(top), np.array(bottom), Noises.of(law, [scale] * len(top)))
 
 
-@pytest.mark.parametrize("weights", [MOMENTS, APART], ids=["moments", "apart"])
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", [0.4, 1.0, 2.0, 5.0, 10.0])
+@pytest.mark.parametrize(
+    ("scale", "law", "weights"), pairs_first([0.4, 1.0, 2.0, 5.0, 10.0], LAWS, [MOMENTS, APART])
+)
 def test_each_quotient_is_held_with_the_confidence(
     law: type, scale: float, weights: tuple[list[float], list[float]]
 ) -> None:

@@ -75,7 +75,7 @@ def random_column(random: np.random.Generator, sizes: dict[str, int]) -> Column:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.slow) for n in range(12, 200))]
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 200))]
 )
 def test_what_follows_is_what_elimination_finds(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ import pytest
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights, improves
 from tallyveil.knowledge.answers.known import Known, total
+from tests.pairs import one_in
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -24,7 +25,7 @@ def _estimate(rng: np.random.Generator) -> Estimate:
     return Estimate(0.0, np.arange(number), weights)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", one_in(3, range(60)))
 def test_an_estimate_of_less_variance_improves_unless_its_interval_is_wider(seed: int) -> None:
     new, reported = (_estimate(np.random.default_rng([seed, n])) for n in range(2))
     better = new.variance < reported.variance

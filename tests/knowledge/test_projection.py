@@ -15,6 +15,7 @@ from scipy.optimize import milp
 from tallyveil.inference.estimates.consistent_values import projected
 from tallyveil.knowledge.sums.nearest_integers import nearest_integers
 from tallyveil.knowledge.sums.rounding import jointly_rounded
+from tests.pairs import alternately
 
 NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
 CROSSING = np.vstack([NESTED, [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]]])
@@ -53,8 +54,7 @@ def test_what_cannot_be_is_not_found() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("least", [0, None])
+@pytest.mark.parametrize(("least", "seed"), alternately([0, None], range(10)))
 def test_the_nearest_integers_are_the_nearest(seed: int, least: int | None) -> None:
     random = np.random.default_rng(seed)
     relations = np.array([[1, 1, 1, -1, 0], [0, 1, 0, 1, -1]])

@@ -11,6 +11,7 @@ from scipy import sparse
 from tallyveil.knowledge.sums.free_rows import rounded_freely
 from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, relations
 from tallyveil.knowledge.sums.rounding import jointly_rounded
+from tests.pairs import one_in
 
 CELLS = 8
 
@@ -57,7 +58,7 @@ def test_every_relation_follows_from_those_found(seed: int) -> None:
         assert np.flatnonzero(found.matrix.toarray()[:, row]).tolist() == [number]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", one_in(3, range(60)))
 def test_values_are_rounded_so_that_all_relations_hold(seed: int) -> None:
     asked, exact, truth = drawn(seed)
     values = asked @ (truth + np.random.default_rng(seed).normal(0, 5, CELLS))

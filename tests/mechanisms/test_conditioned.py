@@ -27,6 +27,7 @@ from tallyveil.mechanisms.constrained.law_weights import happens, weights_of
 from tallyveil.mechanisms.constrained.sum_tables import LOG_FALLBACK, Tables, TailBounds
 from tallyveil.mechanisms.units import decimal
 from tests.goodness import surprise
+from tests.pairs import one_in
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
 EXACT, WIDE = DiscreteLaplaceLaw(0.0), DiscreteLaplaceLaw(40.0)
@@ -79,10 +80,10 @@ ALIKE = Tree((4, 5, 4, 5, -1, -1), (LAPLACE,) * 6)
 
 @pytest.mark.parametrize(("tree", "reach"), SMALL)
 def test_what_is_drawn_has_the_law(tree: Tree, reach: int) -> None:
-    """2,000 draws; what the enumeration leaves out is too rare to matter."""
+    """1,000 draws; what the enumeration leaves out is too rare to matter."""
     law = enumerated(tree, reach)
     noise = Conditioned(tree)
-    drawn = Counter(tuple(noise.draw()) for _ in range(2_000))
+    drawn = Counter(tuple(noise.draw()) for _ in range(1_000))
     assert surprise(drawn, law) > MISS
 
 
@@ -145,7 +146,7 @@ def narrow(tree: Tree, law: dict[tuple[int, ...], float]) -> tuple[Atom, float]:
     raise AssertionError("no fallback is likely enough")
 
 
-@pytest.mark.parametrize(("tree", "reach"), SMALL)
+@pytest.mark.parametrize(("tree", "reach"), one_in(2, SMALL))
 def test_the_fallback_makes_up_for_what_the_tables_lack(tree: Tree, reach: int) -> None:
     law = enumerated(tree, reach)
     atom, beyond = narrow(tree, law)
@@ -183,7 +184,7 @@ TREES = [
 ]
 
 
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", one_in(2, TREES))
 def test_beyond_the_tables_the_fallback_is_likely_enough(tree: Tree) -> None:
     """p / (e^K̂ q₂) ≤ 2⁻⁵⁸ where one leaf, or the sum of some, is one beyond its bound."""
     (root,) = tree.atoms
@@ -225,9 +226,11 @@ def stated_error(atom: Atom) -> float:
     return 2.0**-53 * n * (2 * d + 4) * each
 
 
-@pytest.mark.parametrize("tree", [*TREES, one(9, LAPLACE, None), one(70, WIDE, WIDE)])
+@pytest.mark.parametrize(
+    "tree", one_in(2, [*TREES, one(9, LAPLACE, None), one(70, WIDE, WIDE)], first=1)
+)
 def test_no_proposal_is_rarer_than_its_bound(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """p ≤ e^{K̂ + M} q₁ for 40 outcomes, most of them at the ends of the tables, in decimals."""
+    """p ≤ e^{K̂ + M} q₁ for 25 outcomes, most of them at the ends of the tables, in decimals."""
     (root,) = tree.atoms
     atom, chosen, proposals = Atom(root), random.Random(7), list[Decimal]()
     ends = (0, 1, 1 << 40, (1 << 63) - 1, (1 << 64) - (1 << 40), (1 << 64) - 1)
@@ -254,7 +257,7 @@ def test_no_proposal_is_rarer_than_its_bound(tree: Tree, monkeypatch: pytest.Mon
         assert atom._propose_inside()
     assert min(proposals) > -3 * atom.tables.error - 1e-7  # so hardly any is rejected
     monkeypatch.setattr(conditioned, "random_words", words)
-    for _ in range(40):
+    for _ in range(25):
         assert atom._propose_inside()
     assert max(proposals) <= 0
 
@@ -457,7 +460,7 @@ def test_hundreds_of_leaves_under_one_total(scale: float) -> None:
 def test_groups_of_known_totals_are_drawn_at_once(
     monkeypatch: pytest.MonkeyPatch, unsure: bool
 ) -> None:
-    """2,000 draws of four groups; where the table in floats never tells, by all digits."""
+    """1,000 draws of four groups; where the table in floats never tells, by all digits."""
     if unsure:
         built = group_draw._table
         monkeypatch.setattr(
@@ -469,14 +472,14 @@ def test_groups_of_known_totals_are_drawn_at_once(
         (wide, narrow_one, wide, narrow_one, wide, wide, wide, wide, *[EXACT] * 4),
     )
     noise = Conditioned(tree)
-    drawn = np.array([noise.draw() for _ in range(2_000)])
+    drawn = np.array([noise.draw() for _ in range(1_000)])
     assert (drawn[:, 5] == 0).all()
     for places, law, reach in (([0, 2, 4], wide, 30), ([1, 3], LAPLACE, 15), ([6, 7], wide, 40)):
         known = enumerated(one(len(places), law, EXACT), reach)
         assert (drawn[:, places].sum(axis=1) == 0).all()
         assert surprise(map(tuple, drawn[:, places].tolist()), known) > MISS
     # Those of one law are independent of each other.
-    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 6])[0, 1]) < 5 / math.sqrt(2_000)
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 6])[0, 1]) < 5 / math.sqrt(1_000)
 
 
 @pytest.mark.parametrize(("cells", "scale"), [(2, 0.2), (2, 50.0), (254, 10.4), (3000, 0.3)])

@@ -18,7 +18,7 @@ from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tests.goodness import surprise
 
-DRAWS = 20_000
+DRAWS = 10_000
 ALARM = 1e-9  # of each of twelve comparisons
 SCALES = [0.3, 3.5, 40.0]
 OURS: dict[str, Additive] = {"laplace": DiscreteLaplace(), "gaussian": DiscreteGaussian()}

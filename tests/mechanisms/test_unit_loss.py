@@ -16,6 +16,7 @@ from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column
 from tests import matrices
+from tests.pairs import alternately
 
 CELLS = 4
 OUTSIDE = CELLS
@@ -83,17 +84,11 @@ def spent(losses: Sequence[Loss], relation: Adjacency, measure: Measure) -> Frac
     return Fraction(meter.spent, 10**12)
 
 
-CASES = [
-    (neighbours, most, measure)
-    for neighbours in ("add_remove", "replace")
-    for most in (1, 2, 3)
-    for measure in ("epsilon", "rho")
-]
+FACTORS = ("add_remove", "replace"), (1, 2, 3), ("epsilon", "rho")
 TOLERANCE = Fraction(1, 10**9)
 
 
-@pytest.mark.parametrize(("neighbours", "most", "measure"), CASES)
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(("name", "neighbours", "most", "measure"), alternately(ASKED, *FACTORS))
 def test_a_statement_alone_costs_what_some_unit_loses(
     name: str, neighbours: Neighbours, most: int, measure: Measure
 ) -> None:
@@ -108,7 +103,7 @@ def test_a_statement_alone_costs_what_some_unit_loses(
         assert charged <= truth + TOLERANCE
 
 
-@pytest.mark.parametrize(("neighbours", "most", "measure"), CASES)
+@pytest.mark.parametrize(("neighbours", "most", "measure"), alternately(*FACTORS))
 def test_no_history_costs_less_than_a_unit_loses(
     neighbours: Neighbours, most: int, measure: Measure
 ) -> None:
@@ -135,8 +130,7 @@ def test_no_history_costs_less_than_a_unit_loses(
         assert max(map(sum, each)) <= charged, (first, second, count)
 
 
-@pytest.mark.parametrize(("neighbours", "most", "measure"), CASES)
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(("name", "neighbours", "most", "measure"), alternately(ASKED, *FACTORS))
 def test_what_units_lose_is_what_their_records_lose_on_average(
     name: str, neighbours: Neighbours, most: int, measure: Measure
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Dialect
 from tallyveil.rewriter.domain.component_parts import ComponentParts
+from tests.pairs import alternately
 from tests.rewriter.plans import meaning
 from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import DOMAIN, World
@@ -123,9 +124,9 @@ def _compare(world: World, operator: str, name: str, constant: str, dialect: Dia
 
 @pytest.mark.parametrize("constant", _CONSTANTS)
 def test_every_comparison_with_a_constant(world: World, constant: str) -> None:
-    """Half of the attributes, in one dialect or the other, by turns."""
+    """A third of the attributes, in one dialect or the other, by turns."""
     turn = _CONSTANTS.index(constant)
-    for number, name in enumerate(_NAMES[turn % 2 :: 2], start=turn // 2):
+    for number, name in enumerate(_NAMES[turn % 3 :: 3], start=turn // 3):
         if number % 2:
             _compare(world, ">=", name, constant, "duckdb")
         else:
@@ -162,14 +163,16 @@ _OWN = {
 
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_every_shape(world: World, shape: str) -> None:
-    """Of each attribute as a filter in one dialect, and of some as a condition in the other."""
+    """Of half of the attributes as a filter in one dialect, of some as a condition in the other."""
     conditions = [shape.format(a=name, c=low, d=high) for name, (low, high) in _OWN.items()]
     turn = _SHAPES.index(shape)
     other: Dialect = "postgres" if turn % 2 else "duckdb"
     dialect: Dialect = "duckdb" if turn % 2 else "postgres"
     for condition in conditions[turn // 2 % 4 :: 4]:
         same(world, f"SELECT count(*) FROM person WHERE {condition}", other)
-    filters = [f"count(*) FILTER (WHERE {condition})" for condition in conditions]
+    filters = [
+        f"count(*) FILTER (WHERE {condition})" for condition in conditions[turn // 2 % 2 :: 2]
+    ]
     if isinstance(planned(world, f"SELECT {', '.join(filters)} FROM person", dialect)[0], str):
         for one in filters:
             same(world, f"SELECT {one} FROM person", dialect)
@@ -177,12 +180,20 @@ def test_every_shape(world: World, shape: str) -> None:
         same(world, f"SELECT {', '.join(filters)} FROM person", dialect)
 
 
-@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
 @pytest.mark.parametrize(
-    "day",
-    ["DATE '2019-12-25' + 3", "DATE '2020-01-20' - (8)", "('2019-12-25'::date) + 999999",
-     "DATE '2020-01-10' - 999999", "DATE '0001-01-02' - 1", "DATE '9999-12-01' + 40"],
-)  # fmt: skip
+    ("day", "dialect"),
+    alternately(
+        [
+            "DATE '2019-12-25' + 3",
+            "DATE '2020-01-20' - (8)",
+            "('2019-12-25'::date) + 999999",
+            "DATE '2020-01-10' - 999999",
+            "DATE '0001-01-02' - 1",
+            "DATE '9999-12-01' + 40",
+        ],
+        ["postgres", "duckdb"],
+    ),
+)
 def test_days_before_and_after_others_are_read(world: World, dialect: Dialect, day: str) -> None:
     for operator in ("=", "<", ">="):
         same(world, f"SELECT count(*) FROM person WHERE born {operator} {day}", dialect)
@@ -230,7 +241,7 @@ def _statements(name: str) -> list[str]:
 
 
 def test_the_fixtures(world: World, surface: Surface) -> None:
-    read = [same(world, sql, "postgres") for sql in _statements("plans.sql")]
+    read = [same(world, sql, "postgres") for sql in _statements("plans.sql")[::2]]
     assert sum(read) > len(read) / 2
-    for sql in _statements("relations.sql"):
+    for sql in _statements("relations.sql")[::2]:
         same(surface, sql, "postgres")

@@ -157,10 +157,10 @@ def test_a_comparison_is_exact_or_refused(
     source: str,
     dialect: Dialect,
 ) -> None:
-    """Half of the comparisons in each dialect; where the source has zones, the other half."""
+    """A quarter of the comparisons in each dialect, and others where the source has zones."""
     oracle: Any = raw if dialect == "duckdb" else postgres
-    first = (dialect == "duckdb") ^ (source == "TIMESTAMP")
-    for literal, operator in [*product(LITERALS, OPERATORS)][first::2]:
+    first = 2 * (dialect == "duckdb") + (source == "TIMESTAMP")
+    for literal, operator in [*product(LITERALS, OPERATORS)][first::4]:
         predicate = f"ts {operator} {literal}"
         found = ours(days, predicate, dialect)
         if found is not None:
@@ -192,7 +192,7 @@ def test_what_depends_on_the_date_alone_is_answered_and_nothing_else(
 def test_complements_add_up_to_the_table(days: World) -> None:
     total = len(RAW) - 1
     for below, above in (("<", ">="), ("<=", ">"), ("=", "<>")):
-        for literal in LITERALS[:-1]:
+        for literal in LITERALS[:-1:2]:
             one = ours(days, f"ts {below} {literal}", "postgres")
             other = ours(days, f"ts {above} {literal}", "postgres")
             assert (one is None) == (other is None), literal
@@ -235,16 +235,15 @@ def test_a_parameter_beside_a_timestamp_keeps_its_time(days: World) -> None:
     days.plan(sql, types=types, values=[dt.datetime(2014, 9, 11)])
 
 
-def test_days_in_the_source_compare_with_every_timestamp() -> None:
+def test_days_in_the_source_compare_with_timestamps() -> None:
     rows = [(None if t is None else t.date(), kind) for t, kind in RAW]
     world = World(rows, visits(None))
     try:
         with duckdb.connect() as raw:
             world.create(raw)
-            for literal in LITERALS:
-                for operator in OPERATORS:
-                    sql = counted(f"ts {operator} {literal}")
-                    assert world.answer(sql, "duckdb")[1] == raw.execute(sql).fetchall(), sql
+            for literal, operator in [*product(LITERALS, OPERATORS)][::2]:
+                sql = counted(f"ts {operator} {literal}")
+                assert world.answer(sql, "duckdb")[1] == raw.execute(sql).fetchall(), sql
     finally:
         world.close()
 

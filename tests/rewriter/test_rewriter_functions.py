@@ -33,7 +33,7 @@ def person(postgres_connection: psycopg.Connection) -> psycopg.Connection:
     return postgres_connection
 
 
-@pytest.mark.parametrize("calls", [CALLS[::4], pytest.param(CALLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("calls", [CALLS[::8], pytest.param(CALLS, marks=pytest.mark.slow)])
 def test_every_function_that_is_answered_postgresql_has(
     world: World, person: psycopg.Connection, calls: Sequence[str]
 ) -> None:

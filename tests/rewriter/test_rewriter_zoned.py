@@ -158,7 +158,7 @@ def test_predicates_count_what_they_count_in_postgresql(
 ) -> None:
     """The constants are about the changes of clocks."""
     drawn, statements = random.Random(2610), []
-    for number in range(5 * len(WRITTEN)):
+    for number in range(3 * len(WRITTEN)):
         name, centre = drawn.choice(
             [
                 ("seen", T(2020, 10, 25, 1)),

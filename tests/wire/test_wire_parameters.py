@@ -13,6 +13,8 @@ import psycopg
 import pytest
 import sqlalchemy
 
+from tests.pairs import alternately
+
 
 @pytest.fixture(scope="module")
 def exact(serve_all: Callable[..., Any]) -> Any:
@@ -46,16 +48,16 @@ BOUND: list[tuple[str, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("condition", "values", "literal"), BOUND)
-@pytest.mark.parametrize("factory", [psycopg.Cursor, psycopg.ClientCursor])
+@pytest.mark.parametrize(
+    ("bound", "factory"), alternately(BOUND, [psycopg.Cursor, psycopg.ClientCursor])
+)
 def test_a_value_bound_is_the_value_written(
     exact: Any,
     source: Any,
+    bound: tuple[str, tuple[Any, ...], str],
     factory: type[psycopg.Cursor[Any]],
-    condition: str,
-    values: tuple[Any, ...],
-    literal: str,
 ) -> None:
+    condition, values, literal = bound
     query = f"SELECT count(*) FROM person WHERE {condition}"
     truth = source.execute(f"SELECT count(*) FROM people WHERE {literal}").fetchone()
     with exact.connect(cursor_factory=factory) as connection:

@@ -8,6 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.pairs import one_in
+
 ANALYSTS = {"alice": {"budget": {"epsilon": 0.2}}, "bob": {"budget": {"epsilon": 0.3}}}
 PASSWORDS = {"alice": "a-secret", "bob": "b-secret", "carol": "c-secret"}
 WOMEN = "SELECT count(*) FROM person WHERE sex = 'F'"
@@ -65,7 +67,7 @@ ANOTHER_NAME = [
 ]
 
 
-@pytest.mark.parametrize("naming", ANOTHER_NAME)
+@pytest.mark.parametrize("naming", one_in(2, ANOTHER_NAME))
 def test_nobody_spends_by_another_name(connect: Connect, naming: str) -> None:
     alice = connect("alice")
     with pytest.raises(psycopg.Error):

@@ -9,6 +9,7 @@ import pytest
 
 from tallyveil.workload.row_keys import row_key
 from tallyveil.workload.workload import Column, Factor
+from tests.pairs import one_in
 
 SHAPE = {"a": 3, "b": 2, "c": 2, "d": 3}
 
@@ -21,7 +22,7 @@ def random_factor(axes: tuple[str, ...], random: np.random.Generator) -> Factor:
     return Factor(axes, shape, 3, *at, dense[rows, cells].astype(np.int64))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", one_in(3, range(60)))
 def test_rows_of_a_product_have_the_names_of_the_rows_written_out(seed: int) -> None:
     random = np.random.default_rng(seed)
     kinds = [("a", "c"), ("b", "d")], [("a",), ("b",), ("c", "d")], [("d",), ("a", "b")], [("b",)]
