@@ -6,6 +6,7 @@ import pytest
 
 from tests.gate.asking import Connect, spent
 from tests.gate.conftest import ATTRIBUTES
+from tests.pairs import alternately
 
 
 def test_noise_makes_no_variance_negative(connect: Connect) -> None:
@@ -15,8 +16,13 @@ def test_noise_makes_no_variance_negative(connect: Connect) -> None:
         assert variance is None if n <= 0 else variance >= 0
 
 
-@pytest.mark.parametrize("later", ["corr(age, old)", "regr_slope(age, old)", "avg(old)"])
-@pytest.mark.parametrize("budget", [{"epsilon": 4}, {"rho": 4, "delta": 1e-9}])
+@pytest.mark.parametrize(
+    ("budget", "later"),
+    alternately(
+        [{"epsilon": 4}, {"rho": 4, "delta": 1e-9}],
+        ["corr(age, old)", "regr_slope(age, old)", "avg(old)"],
+    ),
+)
 def test_statements_cost_no_more_together_than_alone(
     connect: Connect, budget: dict[str, float], later: str
 ) -> None:

@@ -15,6 +15,7 @@ from tallyveil.cli.serving.schedule import warn
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, PolicyError
 from tallyveil.gate.growth.plans import lost_answers
 from tests.gate.growing_visits import Visits, day, random_rows
+from tests.pairs import alternately
 
 PLAN = """
 [tables.visits.plans.board]
@@ -70,14 +71,17 @@ def test_each_row_is_bought_once_when_its_days_are_over(
             assert all(n is not None for *_, n in found)
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize(
-    ("budget", "plan"),
-    [("epsilon = 3", "epsilon = 1"), ("rho = 3, delta = 1e-6", "rho = 1")],
+    ("kept", "neighbours"),
+    alternately(
+        [("epsilon = 3", "epsilon = 1"), ("rho = 3, delta = 1e-6", "rho = 1")],
+        ["add_remove", "replace"],
+    ),
 )
 def test_a_plan_spends_its_part_where_units_have_rows_of_several_days(
-    visits: Visits, budget: str, plan: str, neighbours: str
+    visits: Visits, kept: tuple[str, str], neighbours: str
 ) -> None:
+    budget, plan = kept
     unit = '{ column = "pid", max_rows = 2, per = "day", window = 3 }'
     visits.declare(unit=unit, budget=budget, more=f'neighbours = "{neighbours}"')
     policy = visits.folder / "policy.toml"

@@ -524,7 +524,9 @@ def test_a_ledger_in_memory_has_its_version_too(people: People) -> None:
     assert not list(people.folder.glob("people.ledger*"))
 
 
-@pytest.mark.parametrize("summarised", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(
+    "summarised", [(True, False), (False, True), pytest.param((True, True), marks=pytest.mark.slow)]
+)
 def test_a_summary_of_any_version_opens_to_the_same(
     people: People, summarised: tuple[bool, bool]
 ) -> None:

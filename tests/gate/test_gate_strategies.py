@@ -181,11 +181,15 @@ def test_what_is_bought_serves_later_questions(opened: Open, budget: dict[str, A
     assert connection.execute(sql).fetchall() != [(None,)]
 
 
-@MEASURES
 @pytest.mark.parametrize(
-    "sql",
-    [PREFIXES, pytest.param(THREE_WAY, marks=pytest.mark.slow)],
-    ids=["prefixes", "three_way"],
+    ("budget", "sql"),
+    [
+        (EPSILON, PREFIXES),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((EPSILON, THREE_WAY), (RHO, PREFIXES), (RHO, THREE_WAY))
+        ),
+    ],
 )
 def test_answers_are_unbiased_and_intervals_hold(
     opened: Open, budget: dict[str, Any], sql: str

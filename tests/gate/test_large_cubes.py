@@ -55,7 +55,7 @@ def everywhere(axes: int, condition: str = "{} < 9") -> str:
     return " AND ".join(condition.format(f"a{n}") for n in range(axes))
 
 
-@pytest.mark.parametrize("axes", [9, 12])
+@pytest.mark.parametrize("axes", [pytest.param(9, marks=pytest.mark.slow), 12])
 def test_answers_are_those_of_the_raw_rows(ask: Any, axes: int) -> None:
     connection, raw = ask(axes)
     last = f"a{axes - 1}"

@@ -57,7 +57,11 @@ def check(answers: tallyveil.Connection, source: Any, sql: str, *, narrow: bool 
 
 
 @pytest.mark.parametrize(
-    ("declared", "sql"), [(EPSILON, "stddev(v)"), (RHO, f"regr_slope({Y}, v)")]
+    ("declared", "sql"),
+    [
+        pytest.param(EPSILON, "stddev(v)", marks=pytest.mark.slow),
+        (RHO, f"regr_slope({Y}, v)"),
+    ],
 )
 def test_intervals_hold_the_truth(tmp_path: Path, declared: dict[str, Any], sql: str) -> None:
     with table() as source, connection(tmp_path, source, declared) as answers:
