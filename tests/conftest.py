@@ -2,7 +2,7 @@
 and a PostgreSQL to compare with.
 
 The suite repeats itself with a few examples of each property; `make test-slow` asks every property
-of thirty times as many, others each time (HYPOTHESIS_PROFILE=explore).
+of twenty times as many, others each time (HYPOTHESIS_PROFILE=explore).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests import programs
 from tests.parallel import run_in_parallel
 
 # A deadline would measure the machine's other work.
-settings.register_profile("suite", deadline=None, derandomize=True, max_examples=12)
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("explore", deadline=None, max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 

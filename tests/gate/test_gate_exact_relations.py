@@ -24,7 +24,7 @@ from tallyveil.gate import Gate
 from tests.gate.many_sessions import PATIENCE
 
 Row = list[int]
-SHORT, LONG = 4, 1_000
+SHORT, LONG = 8, 1_000
 
 # What is summed of a record's a, b and c; 1 is counted.
 VALUES = {
