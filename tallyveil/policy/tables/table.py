@@ -1,4 +1,4 @@
-"""The tables of a policy, protected and public, and the files that they are read from."""
+"""The protected tables of a policy."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from tallyveil.cache import cached_property
 from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
-from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, wrong
+from tallyveil.policy.declaration import Derived, Named, wrong
 from tallyveil.policy.domain import Attribute, Domain, Key, Neighbours
 from tallyveil.policy.fingerprint import canonical, digest, query
-from tallyveil.policy.growth.growth import DATA, Growth, PlanDeclaration, growth_conflicts
+from tallyveil.policy.growth.growth import DATA, Growth, PlanDeclaration
 from tallyveil.policy.limits import Limits
-from tallyveil.policy.mistakes import written
 from tallyveil.policy.shared_units import joined_axes, per_unit_axes
 from tallyveil.policy.source import Source
 from tallyveil.policy.sql_names import is_table_reference, name_mistake
@@ -31,16 +30,11 @@ from tallyveil.policy.table_keys import (
     PerUnit,
     PrivacyUnit,
 )
-from tallyveil.policy.value_checks import (
-    MechanismNames,
-    Origin,
-    SourceFormat,
-    SourceUrl,
-    TableColumn,
-    TableNames,
-)
+from tallyveil.policy.tables.relation import Relation
+from tallyveil.policy.tables.table_conflicts import table_conflicts
+from tallyveil.policy.value_checks import MechanismNames, TableColumn, TableNames
 
-__all__ = ["PublicTable", "Table", "related"]
+__all__ = ["Table", "related"]
 
 
 def _attribute_name(name: str) -> str:
@@ -60,18 +54,7 @@ _PlanName = Annotated[str, AfterValidator(_plan_name)]
 _AttributeName = Annotated[str, AfterValidator(_attribute_name)]
 
 
-class _Relation(Declaration):
-    """``origin`` is the table, view or SELECT to read, by default the one of this ``name``."""
-
-    name: Derived[str] = ""
-    origin: Origin = Field(
-        default="",
-        alias="from",
-        description="the name of a table or view, or a SELECT, in quotes",
-    )
-
-
-class Table(_Relation):
+class Table(Relation):
     """One protected table.
 
     - The column ``columns[i]`` of ``origin`` holds ``domain.attributes[i]``. The attributes after
@@ -158,39 +141,7 @@ class Table(_Relation):
         raise PydanticKnownError("missing")
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
-        if self.count is not None and self.privacy_unit.column is not None:
-            yield conflict(
-                'expected either count or privacy_unit = { column = "…", … }; both are given. A row'
-                " that stands for several records cannot name the unit of each."
-            )
-        seen: dict[str, str] = {}
-        for name in (*self.attributes, *self.per_unit):
-            # Names that differ only in case are equal to DuckDB.
-            other = seen.setdefault(name.lower(), name)
-            if other != name:
-                yield conflict(
-                    f"expected a name that differs from {other} in more than upper and lower case",
-                    "attributes" if name in self.attributes else "per_unit",
-                    name,
-                )
-        for name, declared in self.attributes.items():
-            if self.count is not None and (declared.column or name).lower() == self.count.lower():
-                # One more record in a row would move the row's other records to another cell.
-                yield conflict(
-                    f"expected another column than {written(self.count)}, which is the table's"
-                    " count: one record more in a row would change it for all records of the row",
-                    "attributes",
-                    name,
-                )
-        for name in self.count_range.by if self.count_range is not None else ():
-            if name not in self.attributes:
-                yield conflict(
-                    f"expected attributes of the table; {written(name)} is not one",
-                    "count_range",
-                    "by",
-                )
-
-        yield from growth_conflicts(self)
+        return table_conflicts(self)
 
     @property
     def reserved(self) -> Fraction:
@@ -371,32 +322,3 @@ def related(tables: Mapping[str, Table]) -> dict[str, Table]:
         if table.key is not None:
             found[name] = table.sharing(found[table.key.head])
     return found
-
-
-class PublicTable(_Relation):
-    """A table that everyone may see: ``origin`` read from ``file``, or from the policy's source.
-
-    No charge depends on it. A charge records the coefficients themselves, so a change of a public
-    table affects later questions, but no past charge.
-    """
-
-    file: Derived[Source | None] = None
-    url: SourceUrl | None = Field(default=None, repr=False)
-    format: SourceFormat | None = None
-
-    def conflicts(self) -> Iterator[InitErrorDetails]:
-        if not self.origin and self.url is None:
-            yield conflict('expected url = "…" or from = "…", or both')
-
-    @model_validator(mode="after")
-    def _resolve(self, info: ValidationInfo) -> Self:
-        if self.url is None:
-            return self
-        declared = {"url": self.url, "format": self.format}
-        file = Source.model_validate(declared, context=info.context)
-        return self.model_copy(update={"file": file})
-
-    def named(self, name: str) -> Self:
-        """Return the table with its name, which is its key."""
-        file = self.file and self.file.model_copy(update={"key": f"public.{name}.url"})
-        return self.model_copy(update={"name": name, "origin": self.origin or name, "file": file})
