@@ -57,36 +57,62 @@ def nearest_integers(
     if counts is not None:
         low = np.where(counts & ~fixed, -start.astype(np.float64), low)
     high = np.where(fixed, np.rint(values), np.inf)
+    nodes = min(_NODES, max(1, int(_WORK / max(1, size) ** 2)))
+    moved = _solved(relations, values, off, _weights(variances), (low, high), nodes)
+    if moved is None:
+        return None
+    integers = start + moved
+    return None if (relations @ integers != totals).any() else integers.tolist()
+
+
+def _weights(variances: FloatArray) -> FloatArray:
+    """1 / √V over the largest of these; 0 where V = 0."""
+    fixed = variances == 0
     deviations = np.sqrt(np.where(fixed, np.inf, variances))
     least = deviations.min(initial=np.inf)
     # The solver treats weights far below the greatest one as 0.
-    weights = np.where(fixed, 0.0, np.maximum(least / deviations, _LIGHTEST))
-    one = sparse.eye_array(number)
+    return np.where(fixed, 0.0, np.maximum(least / deviations, _LIGHTEST))
+
+
+def _solved(
+    relations: sparse.csr_matrix,
+    values: FloatArray,
+    off: FloatArray | IntArray,
+    weights: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+    nodes: int,
+) -> IntArray | None:
+    """argmin Σ_i w_i d_i over integers z within their ``ends`` with R z = −off, and d_i at least
+    each of the three lines that bound |z_i − x_i|. None if none were found at so many nodes.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    below = np.floor(values)
-    slopes = 1 - 2 * (values - below)
-    lines = [one, -one, sparse.diags_array(slopes)]
-    away = sparse.vstack([sparse.hstack([line, -one]) for line in lines])
-    most = np.concatenate([values, -values, slopes * below - (values - below)])
-    nodes = min(_NODES, max(1, int(_WORK / max(1, size) ** 2)))
-    none = sparse.csr_matrix(relations.shape)
+    number = len(values)
+    away, most = _distances(values)
+    zeros, none = np.zeros(number), sparse.csr_matrix(relations.shape)
     found = in_solver_thread(
         lambda: milp(
-            np.concatenate([np.zeros(number), weights]),
-            integrality=np.concatenate([np.ones(number), np.zeros(number)]),
+            np.concatenate([zeros, weights]),
+            integrality=np.concatenate([np.ones(number), zeros]),
             bounds=Bounds(
-                np.concatenate([low, np.zeros(number)]),
-                np.concatenate([high, np.full(number, np.inf)]),
+                np.concatenate([ends[0], zeros]),
+                np.concatenate([ends[1], np.full(number, np.inf)]),
             ),
             constraints=[
                 LinearConstraint(sparse.hstack([relations, none]).tocsr(), -off, -off),
-                LinearConstraint(away.tocsr(), -np.inf, most),
+                LinearConstraint(away, -np.inf, most),
             ],
             options={"node_limit": nodes, "mip_rel_gap": _GAP},
         )
     )
-    if found.x is None:
-        return None
-    integers = start + np.rint(found.x[:number]).astype(np.int64)
-    return None if (relations @ integers != totals).any() else integers.tolist()
+    return None if found.x is None else np.rint(found.x[:number]).astype(np.int64)
+
+
+def _distances(values: FloatArray) -> tuple[sparse.csr_matrix, FloatArray]:
+    """A and b of the lines A (z, d) ≤ b that bound d = |z − x|: its two sides, and the chord from
+    ⌊x⌋ to ⌈x⌉."""
+    one, below = sparse.eye_array(len(values)), np.floor(values)
+    slopes = 1 - 2 * (values - below)
+    lines = [one, -one, sparse.diags_array(slopes)]
+    away = sparse.vstack([sparse.hstack([line, -one]) for line in lines])
+    return away.tocsr(), np.concatenate([values, -values, slopes * below - (values - below)])
