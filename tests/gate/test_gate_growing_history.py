@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -12,6 +11,7 @@ import pytest
 import tallyveil
 from tallyveil.knowledge import Aim, Knowledge
 from tallyveil.knowledge.estimates import Estimates
+from tallyveil.knowledge.recorded.matrix import Selection
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -86,13 +86,13 @@ def test_an_answer_too_wide_to_be_looked_at_costs_a_repeated_count_no_new_look(
         items = (f"count(*) FILTER (WHERE a BETWEEN {low} AND 190)" for low in range(90))
         connection.execute(f"SELECT {', '.join(items)} FROM visits WHERE d < {d}").fetchall()
     laid_out: list[int] = []
-    make = System.of
+    make = System.of_selected
 
-    def noted(state: State, columns: Any, numbers: Any, *work: int) -> System | None:
-        laid_out.append(len(numbers))
-        return make(state, columns, numbers, *work)
+    def noted(state: State, selection: Selection, kinds: int, sums: int) -> System:
+        laid_out.append(len(selection.recorded))
+        return make(state, selection, kinds, sums)
 
-    monkeypatch.setattr(System, "of", noted)
+    monkeypatch.setattr(System, "of_selected", noted)
     connection.execute(COUNT).fetchall()
     assert sum(map(bool, laid_out)) == 1
     for number in range(5):
