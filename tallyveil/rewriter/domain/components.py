@@ -107,7 +107,8 @@ def components(
     """Return at least one component, in the domain's order of their first attributes.
 
     A component without joins that is not ``free`` takes a query: these are merged if they have few
-    cells together, and no more than one has keys. Expressions without an attribute go to the first. A union is one component.
+    cells together, and no more than one has keys. Expressions without an attribute go to the first.
+    A union is one component.
     """
     if len(asked.source.branches) > 1:
         return (_joint(asked),)
