@@ -390,6 +390,9 @@ class Estimator:
         now = updated(
             state, joint, columns[:asked], columns[asked:], used, mine, rows, self._more * _WORK
         )
+        if now is not None and now.given_up:
+            # As the statement asked again finds in any process, which may choose what to use anew.
+            now = self._look(columns, joint.columns, seen, share, asked) or now
         if now is None and len(columns) > 1 and not joint.examined and not is_large(columns):
             # So far the rows had their own answers, without relations. Now they are estimated, and
             # rounded as they will be when the statement is asked again.

@@ -57,3 +57,23 @@ def test_noise_of_less_than_a_record_is_bought_once_beside_exact_counts(
             connection,
             "SELECT a // 2 AS k, count(*) FROM person WHERE a < 4 AND g = 0 GROUP BY k",
         )
+
+
+EARLIER = [
+    "SELECT b, e, g, count(*) FROM person GROUP BY GROUPING SETS ((b), (e), (e, g))",
+    "SELECT b, e, count(*) FROM person GROUP BY GROUPING SETS ((), (e, b))",
+]
+WIDER = {"e": {"range": [0, 15]}, "f": {"range": [0, 11]}} | ATTRIBUTES
+
+
+def test_groups_bought_beside_a_known_total_are_the_same_elsewhere(tmp_path: Path) -> None:
+    """The estimates after a purchase take too much work together, and are made anew."""
+    sql = "SELECT a, f, count(*) AS n, dp_stddev(n) FROM person GROUP BY GROUPING SETS ((a, f), ())"
+    with on_one_ledger(tmp_path, "person", f"{RECORD}, i * 7 % 16 AS e, i % 12 AS f", WIDER) as at:
+        connection = at({"rho": 1e6, "delta": 1e-9})
+        for before in EARLIER:
+            connection.execute(before).fetchall()
+        bought = sorted(map(repr, connection.execute(sql).fetchall()))
+        assert sorted(map(repr, connection.execute(sql).fetchall())) == bought
+        elsewhere = at({"rho": 1e6, "delta": 1e-9})
+        assert sorted(map(repr, elsewhere.execute(sql).fetchall())) == bought
