@@ -142,8 +142,8 @@ class Knowledge:
                 rows[number] = direct_answers(self._state, column, seen, aim.mechanism.name)
         same_in_range(columns, aims, rows)
         narrowed(columns, aims, rows)
-        found = Found(tuple(columns), tuple(aims), tuple(rows), estimates, seen=seen)
-        return replace(found, enough=tuple(enough))
+        known = tuple(columns), tuple(aims), tuple(rows), estimates
+        return Found(*known, seen=seen, enough=tuple(enough))
 
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
